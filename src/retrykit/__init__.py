@@ -1,0 +1,82 @@
+"""retrykit decides what happens to work that failed.
+
+The names here are loaded on first use: importing retrykit costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .backends import open_async_backend, open_backend
+    from .classification import ErrorClassifier, SmtpReply, TaggedError, stage, tag
+    from .dead_letter import DeadLetter
+    from .decision import Action, Decision, Disposition
+    from .dispatch import AsyncDispatcher, Dispatcher
+    from .errors import RetrykitError, RetryLater
+    from .failure import ErrorClass, ErrorGroup, Failure, Outcome
+    from .message import Message
+    from .policy import EMAIL_MATRIX, PolicyMatrix, RetryPolicy
+    from .retrying import retry
+    from .scheduler import AsyncRetryScheduler, RetryScheduler
+
+__all__ = [
+    "EMAIL_MATRIX",
+    "Action",
+    "AsyncDispatcher",
+    "AsyncRetryScheduler",
+    "DeadLetter",
+    "Decision",
+    "Dispatcher",
+    "Disposition",
+    "ErrorClass",
+    "ErrorClassifier",
+    "ErrorGroup",
+    "Failure",
+    "Message",
+    "Outcome",
+    "PolicyMatrix",
+    "RetryLater",
+    "RetryPolicy",
+    "RetryScheduler",
+    "RetrykitError",
+    "SmtpReply",
+    "TaggedError",
+    "open_async_backend",
+    "open_backend",
+    "retry",
+    "stage",
+    "tag",
+]
+
+_HOMES = {
+    "backends": "open_async_backend open_backend",
+    "classification": "ErrorClassifier SmtpReply TaggedError stage tag",
+    "dead_letter": "DeadLetter",
+    "decision": "Action Decision Disposition",
+    "dispatch": "AsyncDispatcher Dispatcher",
+    "errors": "RetrykitError RetryLater",
+    "failure": "ErrorClass ErrorGroup Failure Outcome",
+    "message": "Message",
+    "policy": "EMAIL_MATRIX PolicyMatrix RetryPolicy",
+    "retrying": "retry",
+    "scheduler": "AsyncRetryScheduler RetryScheduler",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module it lives in (PEP 562)."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

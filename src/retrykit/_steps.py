@@ -1,0 +1,90 @@
+"""One logic, two colours: a flow is a generator that yields the calls it wants made.
+
+A flow is written once. `run` makes its calls one after the other, `arun` also awaits those that give an awaitable; a
+test harness may stop before any of them. Because a flow yields the *call* and not its result, whoever drives it sees
+each step before it happens.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import attrs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Step:
+    """One call that a flow asks its driver to make."""
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> Any:
+        """Make the call."""
+        return self.fn(*self.args, **self.kwargs)
+
+
+Steps: TypeAlias = Generator[Step, Any, T]
+
+
+def do(fn: Callable[P, Awaitable[T] | T], /, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+    """Ask the driver for one call, and give back its result."""
+    result: T = yield Step(fn, args, kwargs)
+    return result
+
+
+def run(flow: Steps[T]) -> T:
+    """Drive `flow` to its end in the calling thread and return its result."""
+    value: Any = None
+    thrown: BaseException | None = None
+    try:
+        while True:
+            step = flow.send(value) if thrown is None else flow.throw(thrown)
+            try:
+                value, thrown = step(), None
+            except BaseException as error:  # noqa: BLE001 - every error belongs to the flow, which may only catch Exception
+                value, thrown = None, error
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    except RuntimeError as error:
+        if not isinstance(thrown, StopIteration) or error.__cause__ is not thrown:
+            raise
+        stopped = thrown  # the caller's function raised it, and the generator turned it into this error (PEP 479)
+    finally:
+        flow.close()
+        thrown = None  # the exception holds this frame: without this they would keep each other alive
+    try:
+        raise stopped  # type: ignore[possibly-undefined]  # every other way has returned or raised
+    finally:
+        del stopped  # type: ignore[possibly-undefined]
+
+
+async def arun(flow: Steps[T]) -> T:
+    """Drive `flow` to its end, awaiting what is awaitable, under asyncio or trio.
+
+    When the caller is cancelled the cancellation passes through the flow and no further step is taken.
+    """
+    value: Any = None
+    thrown: BaseException | None = None
+    try:
+        while True:
+            step = flow.send(value) if thrown is None else flow.throw(thrown)
+            try:
+                value, thrown = step(), None
+                if inspect.isawaitable(value):
+                    value = await value
+            except BaseException as error:  # noqa: BLE001 - as in `run`
+                value, thrown = None, error
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        flow.close()
+        thrown = None

@@ -1,0 +1,284 @@
+"""The memory backend: all five stores in this process, for tests and for work that may be lost with it.
+
+It is also the model of the contracts: each operation is one small critical section around the pure functions.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import count
+
+import attrs
+
+from ..clock import Clock, current_clock
+from ..dead_letter import DeadLetter, DeadLetterState
+from ..lease import Lease
+from ..machines import claim as machine
+from ..message import Message
+from ..stores.circuits import CircuitStore, Pause
+from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, PoisonRule
+from ..stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
+from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
+from ..stores.retries import DueMessage, RetryStats, RetryStore
+from ..times import later
+from .cursors import read_cursor, write_cursor
+
+__all__ = ["MemoryBackend"]
+
+
+class _Shared:
+    """The lock and the clock that the stores of one backend share."""
+
+    def __init__(self, clock: Clock | None) -> None:
+        self._lock = threading.Lock()
+        self._clock = clock
+
+    @contextmanager
+    def locked(self) -> Generator[datetime]:
+        """Hold the lock; gives the instant of the operation."""
+        with self._lock:
+            yield (self._clock or current_clock()).now()
+
+
+class _Claims(ClaimStore):
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+        self._records: dict[str, ClaimRecord] = {}
+
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
+        with self._shared.locked() as now:
+            self._records[key], answer = machine.take(
+                self._records.get(key), key, fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now
+            )
+            return answer
+
+    def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:
+        with self._shared.locked() as now:
+            return self._keep(machine.take_unknown(self._records.get(key), owner=owner, lease=lease, now=now))
+
+    def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None:
+        with self._shared.locked() as now:
+            return self._keep(machine.begin_send(self._records.get(key), token, lease=lease, now=now))
+
+    def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
+        with self._shared.locked() as now:
+            return self._keep(machine.write(self._records.get(record.key), record, token, delay=delay, now=now))
+
+    def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord:
+        with self._shared.locked() as now:
+            record = machine.confirm(self._records.get(key), key, provider=provider, provider_id=provider_id, now=now)
+            self._records[key] = record
+            return record
+
+    def _get(self, key: str) -> ClaimRecord | None:
+        with self._shared.locked():
+            return self._records.get(key)
+
+    def _unsettled(self, limit: int) -> Sequence[str]:
+        with self._shared.locked() as now:
+            due = [record for record in self._records.values() if machine.is_unsettled(record, now)]
+        due.sort(key=lambda record: (record.not_before or (record.lease.deadline if record.lease else now), record.key))
+        return [record.key for record in due[:limit]]
+
+    def _keep(self, record: ClaimRecord | None) -> ClaimRecord | None:
+        if record is not None:
+            self._records[record.key] = record
+        return record
+
+
+@attrs.frozen(kw_only=True)
+class _Entry:
+    message: Message
+    generation: int
+    version: int
+    due_at: datetime
+    lease: Lease | None = None
+
+    @property
+    def ready_at(self) -> datetime:
+        return self.due_at if self.lease is None else self.lease.deadline
+
+
+class _Retries(RetryStore):
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+        self._entries: dict[tuple[str, int], _Entry] = {}
+        self._tokens = count(1)
+
+    def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> None:
+        key = (message.id, generation)
+        new = _Entry(message=message, generation=generation, version=version, due_at=due_at)
+        with self._shared.locked():
+            old = self._entries.get(key)
+            if old is None or version > old.version:
+                self._entries[key] = new
+            elif old.lease is not None:
+                self._entries[key] = attrs.evolve(new, version=old.version, message=old.message)
+
+    def _claim_due(self, limit: int, owner: str, lease: float) -> Sequence[DueMessage]:
+        with self._shared.locked() as now:
+            ready = [entry for entry in self._entries.values() if entry.ready_at <= now]
+            ready.sort(key=lambda entry: (entry.ready_at, entry.message.id))
+            claimed: list[DueMessage] = []
+            for entry in ready[:limit]:
+                held = Lease(owner, next(self._tokens), later(now, lease))
+                self._entries[entry.message.id, entry.generation] = attrs.evolve(entry, lease=held)
+                claimed.append(
+                    DueMessage(message=entry.message, generation=entry.generation, due_at=entry.due_at, lease=held)
+                )
+            return claimed
+
+    def _ack(self, due: DueMessage) -> bool:
+        with self._shared.locked():
+            return self._held(due) is not None and bool(self._entries.pop((due.message.id, due.generation)))
+
+    def _release(self, due: DueMessage, delay: float) -> bool:
+        with self._shared.locked() as now:
+            entry = self._held(due)
+            if entry is None:
+                return False
+            self._entries[due.message.id, due.generation] = attrs.evolve(entry, lease=None, due_at=later(now, delay))
+            return True
+
+    def _held(self, due: DueMessage) -> _Entry | None:
+        entry = self._entries.get((due.message.id, due.generation))
+        return entry if entry is not None and entry.lease is not None and entry.lease.token == due.lease.token else None
+
+    def _stats(self) -> RetryStats:
+        with self._shared.locked() as now:
+            entries = list(self._entries.values())
+        leased = sum(entry.lease is not None for entry in entries)
+        return RetryStats(
+            waiting=len(entries) - leased,
+            leased=leased,
+            due=sum(entry.ready_at <= now for entry in entries),
+            next_due_at=min((entry.ready_at for entry in entries), default=None),
+        )
+
+
+class _DeadLetters(DeadLetterStore):
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+        self._letters: dict[str, DeadLetter] = {}
+        self._order: list[str] = []
+        self._resolved: set[str] = set()
+
+    def _put(self, letter: DeadLetter) -> DeadLetter:
+        with self._shared.locked():
+            if letter.id not in self._letters:
+                self._order.append(letter.id)
+                if letter.id in self._resolved:
+                    letter = attrs.evolve(letter, state=DeadLetterState.RESOLVED)
+                self._letters[letter.id] = letter
+            return self._letters[letter.id]
+
+    def _resolve(self, letter_id: str) -> None:
+        with self._shared.locked():
+            self._resolved.add(letter_id)
+            if letter_id in self._letters:
+                self._letters[letter_id] = attrs.evolve(self._letters[letter_id], state=DeadLetterState.RESOLVED)
+
+    def _get(self, letter_id: str) -> DeadLetter | None:
+        with self._shared.locked():
+            return self._letters.get(letter_id)
+
+    def _matching(self, query: DeadLetterQuery) -> list[tuple[int, DeadLetter]]:
+        wanted = query.conditions()
+        with self._shared.locked():
+            numbered = [(number, self._letters[letter_id]) for number, letter_id in enumerate(self._order, 1)]
+        return [(n, letter) for n, letter in numbered if all(getattr(letter, k) == v for k, v in wanted.items())]
+
+    def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
+        found = self._matching(query)
+        if cursor is not None:
+            del found[bisect_left(found, read_cursor(cursor), key=lambda row: row[0]) :]
+        rows = found[-limit:]
+        more = len(found) > limit
+        return DeadLetterPage([letter for _, letter in reversed(rows)], write_cursor(rows[0][0]) if more else None)
+
+    def _count(self, query: DeadLetterQuery) -> int:
+        return len(self._matching(query))
+
+    def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]:
+        values = (getattr(letter, facet) for _, letter in self._matching(query))
+        tally = Counter(str(value) for value in values if value is not None)
+        return sorted(tally.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+
+class _Deliveries(DeliveryStore):
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+        self._rows: dict[str, Delivery] = {}
+
+    def _record(self, delivery: Delivery) -> Delivery:
+        with self._shared.locked():
+            new = delivery.after(self._rows.get(delivery.message_id))
+            if new is not None:
+                self._rows[delivery.message_id] = new
+            return self._rows[delivery.message_id]
+
+    def _get(self, message_id: str) -> Delivery | None:
+        with self._shared.locked():
+            return self._rows.get(message_id)
+
+    def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]:
+        with self._shared.locked():
+            rows = [row for row in self._rows.values() if row.status is status and row.message_id > after]
+        return sorted(rows, key=lambda row: row.message_id)[:limit]
+
+    def _counts(self) -> Mapping[DeliveryStatus, int]:
+        with self._shared.locked():
+            return dict(Counter(row.status for row in self._rows.values()))
+
+
+class _Circuits(CircuitStore):
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+        self._rows: dict[str, Pause] = {}
+
+    def _pause(self, key: str, reason: str, by: str, until: datetime | None) -> Pause:
+        with self._shared.locked() as now:
+            self._rows[key] = Pause(key=key, reason=reason, by=by, since=now, until=until)
+            return self._rows[key]
+
+    def _resume(self, key: str) -> bool:
+        with self._shared.locked() as now:
+            pause = self._rows.pop(key, None)
+            return pause is not None and (pause.until is None or pause.until > now)
+
+    def _pauses(self) -> Sequence[Pause]:
+        with self._shared.locked() as now:
+            rows = [row for row in self._rows.values() if row.until is None or row.until > now]
+        return sorted(rows, key=lambda row: row.key)
+
+
+class MemoryBackend:
+    """Five stores in this process's memory, safe for many threads.
+
+    Args:
+        clock: where the time comes from; None: the clock in force when a store is used.
+
+    Example:
+        >>> backend = MemoryBackend()
+        >>> type(backend.claims.claim("welcome-17", owner="me")).__name__
+        'Claimed'
+    """
+
+    blocks = False
+    """No call waits for anything but the stores' own short lock."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        shared = _Shared(clock)
+        self.claims: ClaimStore = _Claims(shared)
+        self.retries: RetryStore = _Retries(shared)
+        self.dead_letters: DeadLetterStore = _DeadLetters(shared)
+        self.deliveries: DeliveryStore = _Deliveries(shared)
+        self.circuits: CircuitStore = _Circuits(shared)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""

@@ -1,0 +1,8 @@
+"""Classification: what kind of failure an exception or a provider's answer is, and who is at fault."""
+
+from .classifier import ErrorClassifier
+from .rules import Rule, Signal
+from .smtp import SmtpReply
+from .tags import TaggedError, stage, tag
+
+__all__ = ["ErrorClassifier", "Rule", "Signal", "SmtpReply", "TaggedError", "stage", "tag"]

@@ -1,0 +1,362 @@
+"""The classifier: an exception or an SMTP reply in, a `Failure` out.
+
+It always answers. What it does not know is `unknown`, with the outcome that is safe to assume; it never guesses that a
+recipient is dead. For each exception in a chain it asks, in this order: what the exception says of itself (`TaggedError`,
+`tag`), the application's rules, the rules that retrykit brings. The stage speaks for what is not recognised and for
+bugs: a `KeyError` in `render` is a rendering failure, a lost connection there stays one.
+
+A chain is followed from the outermost exception along `__cause__`, or `__context__` where that is not suppressed; the
+first that is recognised gives the answer. Of an exception group the first recognised member does, in their order, but
+the outcome is unknown if that of any member is.
+
+Outcomes: not sent in every stage before `send`; rejected for a reply; else what the rule says; not sent where the
+exception's `smtp_phase` lies before "data"; else unknown. No stage is treated as `send`, and so is a stage of the
+application's own within `send`. A certain outcome that was only found along an implicit `__context__` becomes unknown:
+a handler may have sent again before it raised (`raise ... from error` says that it did not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias, cast
+
+import attrs
+
+from ..errors import ConfigurationError, RetryLater
+from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
+from .exceptions import (
+    CANCELLATIONS,
+    EXCEPTION_RULES,
+    RECIPIENTS_REFUSED,
+    REPLY_PHASES,
+    phase_of,
+    replies_of,
+    text_of,
+)
+from .rules import Evidence, Rule, RuleList, Scope, Signal, qualified_name
+from .smtp import SmtpReply, asked_delay
+from .tags import stages_of, tag_of
+
+__all__ = ["ErrorClassifier"]
+
+MAX_MESSAGE: Final = 2_000
+"""Characters of a message that a failure keeps."""
+MAX_DEPTH: Final = 32
+"""Exceptions along one chain, groups included, that are looked at."""
+MAX_EXCEPTIONS: Final = 256
+"""Exceptions in all that are looked at for one answer."""
+_MAX_TYPES: Final = 1_024
+
+_Group: TypeAlias = BaseExceptionGroup[BaseException]
+_BEFORE_SEND: Final = frozenset({"parse", "validate", "render"})
+_BEFORE_DATA: Final = frozenset({"connect", "ehlo", "auth", "mail", "rcpt"})
+_TEMPORARY: Final = frozenset(
+    {ErrorGroup.TRANSIENT_INFRASTRUCTURE, ErrorGroup.THROTTLING, ErrorGroup.TEMPORARY_MAILBOX}
+)
+
+STAGE_RULES: Final = (
+    Rule("stage.parse", ErrorClass.INVALID_PAYLOAD, stages="parse"),
+    Rule("stage.validate", ErrorClass.INVALID_PAYLOAD, stages="validate"),
+    Rule("stage.render", ErrorClass.RENDERING_FAILURE, stages="render"),
+)
+"""What an error means that is not recognised, by the stage it happened in."""
+
+_BY_STAGE: Final = {rule.stages[0]: rule for rule in STAGE_RULES}
+_UNKNOWN: Final = Rule("unknown", ErrorClass.UNKNOWN, predicate=lambda _: True)
+
+
+@attrs.frozen
+class _Place:
+    """Where a failure happened."""
+
+    provider: str | None
+    stages: tuple[str, ...]
+    """Innermost first."""
+
+    @property
+    def stage(self) -> str | None:
+        return self.stages[0] if self.stages else None
+
+    @property
+    def may_have_sent(self) -> bool:
+        """Whether the side effect can have begun: in `send`, inside of it, or where nobody says."""
+        return not self.stages or (self.stages[0] not in _BEFORE_SEND and "send" in self.stages)
+
+    def within(self, error: BaseException) -> _Place:
+        """Return the place with the stages that `error` is marked with."""
+        marks = stages_of(error)
+        return attrs.evolve(self, stages=(*marks, *self.stages)) if marks else self
+
+
+@attrs.frozen
+class _Kind:
+    """What there is to know about a type of exception; worked out once."""
+
+    names: tuple[str, ...]
+    """The qualified names of its MRO."""
+    code: str
+    """What stands as the error code."""
+    rules: tuple[Rule, ...]
+    """The rules that can fit, nearest class first."""
+    is_cancellation: bool
+    has_replies: bool
+    phase: str | None
+    """The SMTP phase that follows from the type."""
+
+
+@attrs.define
+class _Walk:
+    """What was looked at so far for one answer."""
+
+    path: dict[int, None] = attrs.field(factory=dict[int, None])
+    """Identities of the exceptions from the outermost to the one looked at, in order: meeting one again is a cycle."""
+    left: int = MAX_EXCEPTIONS
+
+
+class ErrorClassifier:
+    """Turns exceptions and SMTP replies into failures.
+
+    Safe to share between threads and tasks. Building one is cheap; keep it all the same, since it remembers what it
+    worked out about types and codes.
+
+    Args:
+        rules: the application's own rules; they stand before all others but tags.
+        provider: the provider's name where `classify` is given none.
+
+    Raises:
+        ConfigurationError: something that is not a `Rule` is among the rules.
+
+    Example:
+        >>> classifier = ErrorClassifier(provider="primary")
+        >>> failure = classifier.classify(SmtpReply(550, "5.1.1 user unknown"))
+        >>> str(failure.error_class), failure.outcome.value, failure.rule, failure.provider
+        ('invalid_recipient', 'rejected', 'smtp.enhanced.5.1.1', 'primary')
+        >>> failure = classifier.classify(TimeoutError("timed out"), stage="send")
+        >>> str(failure.error_class), failure.outcome.value
+        ('network_timeout', 'unknown')
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), *, provider: str | None = None) -> None:
+        from .smtp_rules import SMTP_RULES  # only here: the large table is built when the first classifier is
+
+        own = tuple(rules)
+        for rule in own:
+            if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+                raise ConfigurationError(f"the classifier was given {rule!r} as a rule; allowed are Rule(...) objects")
+        self.provider: Final = provider
+        self._own = RuleList(own)
+        self._smtp = RuleList(SMTP_RULES)
+        self._by_name: dict[str, list[Rule]] = {}
+        for rule in EXCEPTION_RULES:
+            for name in rule.exceptions:
+                self._by_name.setdefault(name, []).append(rule)
+        self._rules = (*own, *STAGE_RULES, *SMTP_RULES, *EXCEPTION_RULES)
+        self._kinds: dict[type[BaseException], _Kind] = {}
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules in the order of their rank: the application's, stages, SMTP replies, exceptions."""
+        return self._rules
+
+    def classify(self, signal: Signal, *, provider: str | None = None, stage: str | None = None) -> Failure:
+        """Say what kind of failure this is.
+
+        Args:
+            signal: an exception, or an SMTP reply.
+            provider: who answered; None: the classifier's own provider.
+            stage: the boundary where it failed, outside of those that the exception was marked with; None: not known,
+                which is treated as "send".
+
+        Returns:
+            The failure; its `rule` names the rule that chose the class.
+
+        Raises:
+            ConfigurationError: the signal is neither an exception nor a reply; or it is a cancellation
+                (`CancelledError`, `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`, or a group of nothing else), which
+                is no failure: let it pass.
+        """
+        place = _Place(self.provider if provider is None else provider, () if stage is None else (stage,))
+        if isinstance(signal, SmtpReply):
+            return self._of_reply(signal, signal, None, place)
+        if not isinstance(signal, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise ConfigurationError(f"cannot classify {signal!r}; allowed are exceptions and SmtpReply objects")
+        if self._is_cancellation(signal):
+            raise ConfigurationError(
+                f"{type(signal).__qualname__} is a cancellation, not a failure; catch Exception, and let it pass"
+            )
+        return self._of_chain(signal, place, _Walk()) or self._unrecognised(signal, place)
+
+    def _of_chain(self, outermost: BaseException, outer: _Place, walk: _Walk) -> Failure | None:
+        """Return the answer of the first exception of a chain that is recognised, or None."""
+        place = outer.within(outermost)
+        on_path = len(walk.path)
+        try:
+            for error, is_implicit in _chain(outermost):
+                if id(error) in walk.path or len(walk.path) >= MAX_DEPTH or walk.left <= 0:
+                    break
+                walk.path[id(error)] = None
+                walk.left -= 1
+                failure = self._of_one(error, place, walk)
+                if failure is not None:
+                    is_uncertain = is_implicit and place.may_have_sent
+                    return attrs.evolve(failure, outcome=Outcome.UNKNOWN) if is_uncertain else failure
+            return None
+        finally:
+            while len(walk.path) > on_path:
+                walk.path.popitem()
+
+    def _of_one(self, error: BaseException, place: _Place, walk: _Walk) -> Failure | None:
+        """Return the answer of one exception without those behind it, or None where nothing recognises it."""
+        kind = self._kind(type(error))
+        if kind.is_cancellation:
+            return None
+        if isinstance(error, RetryLater):
+            return attrs.evolve(error.failure, retry_after=error.decision.delay)
+        failure = self._of_replies(error, kind, place) if kind.has_replies else self._of_type(error, kind, place, walk)
+        said = tag_of(error)
+        if said is None:
+            return failure
+        base = failure or self._failure(_UNKNOWN, _evidence(error, kind, place), place, kind.code)
+        return attrs.evolve(
+            base,
+            error_class=said.error_class,
+            rule=f"tag.{said.error_class}",
+            outcome=said.outcome or base.outcome,
+            error_code=said.error_code or base.error_code,
+            retry_after=base.retry_after if said.retry_after is None else said.retry_after,
+        )
+
+    def _of_type(self, error: BaseException, kind: _Kind, place: _Place, walk: _Walk) -> Failure | None:
+        evidence = _evidence(error, kind, place)
+        own = self._own.first(evidence)
+        if own is None and isinstance(error, BaseExceptionGroup):
+            return self._of_group(cast("_Group", error), place, walk)
+        built_in = next((rule for rule in kind.rules if rule.matches(evidence)), None)
+        if own is not None:
+            return self._failure(own, evidence, place, kind.code, built_in.outcome if built_in else None)
+        if built_in is None:
+            return None
+        if built_in.error_class == ErrorClass.INTERNAL_ERROR:
+            built_in = _BY_STAGE.get(place.stage or "", built_in)
+        return self._failure(built_in, evidence, place, kind.code)
+
+    def _of_group(self, group: _Group, place: _Place, walk: _Walk) -> Failure | None:
+        """Return the answer of the first recognised member; what any of them may have done counts for all."""
+        first: Failure | None = None
+        is_certain = True
+        for member in group.exceptions:
+            if self._is_cancellation(member):
+                continue
+            failure = self._of_chain(member, place, walk)
+            first = first or failure
+            is_certain &= (failure or self._unrecognised(member, place)).outcome is not Outcome.UNKNOWN
+        return first if first is None or is_certain else attrs.evolve(first, outcome=Outcome.UNKNOWN)
+
+    def _of_replies(self, error: BaseException, kind: _Kind, place: _Place) -> Failure | None:
+        """Return the answer of the reply that an exception carries; of several, the first that may heal, or the first."""
+        failures = [self._of_reply(reply, error, kind, place) for reply in replies_of(error, kind.phase)]
+        return next((failure for failure in failures if failure.group in _TEMPORARY), failures[0] if failures else None)
+
+    def _of_reply(self, reply: SmtpReply, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
+        scope = Scope(reply.code, reply.enhanced_code, reply.phase, place.provider, place.stage)
+        evidence = Evidence(signal, scope, reply.text, kind.names if kind else ())
+        rule = self._own.first(evidence) or self._smtp.first(evidence)
+        is_refusal = scope.code_class in (4, 5) or (scope.code_class is None and rule is not None)
+        return self._failure(
+            rule or _UNKNOWN,
+            evidence,
+            place,
+            str(reply.code) if reply.code is not None else kind.code if kind else None,
+            Outcome.REJECTED if is_refusal else None,
+            asked_delay(evidence.words) if scope.code_class == 4 else None,
+        )
+
+    def _unrecognised(self, error: BaseException, outer: _Place) -> Failure:
+        kind = self._kind(type(error))
+        place = outer.within(error)
+        return self._failure(
+            _BY_STAGE.get(place.stage or "", _UNKNOWN), _evidence(error, kind, place), place, kind.code
+        )
+
+    def _failure(
+        self,
+        rule: Rule,
+        evidence: Evidence,
+        place: _Place,
+        error_code: str | None,
+        outcome: Outcome | None = None,
+        retry_after: float | None = None,
+    ) -> Failure:
+        """Make the failure; `outcome` is what holds where neither the place nor the rule says otherwise."""
+        if not place.may_have_sent:
+            outcome = Outcome.NOT_SENT
+        elif rule.outcome is not None:
+            outcome = rule.outcome
+        elif outcome is None:
+            outcome = Outcome.NOT_SENT if evidence.scope.phase in _BEFORE_DATA else Outcome.UNKNOWN
+        return Failure(
+            error_class=rule.error_class,
+            outcome=outcome,
+            error_code=error_code,
+            enhanced_code=evidence.scope.enhanced_code,
+            error_message=_bounded(evidence.text),
+            provider=place.provider,
+            stage=place.stage,
+            retry_after=retry_after if rule.retry_after is None else rule.retry_after,
+            rule=rule.name,
+        )
+
+    def _is_cancellation(self, signal: BaseException) -> bool:
+        """Tell whether an exception, or each member of a group, only ends work from outside."""
+        waiting = [signal]
+        while waiting:
+            error = waiting.pop()
+            if isinstance(error, BaseExceptionGroup):
+                waiting.extend(cast("_Group", error).exceptions)
+            elif not self._kind(type(error)).is_cancellation:
+                return False
+        return True
+
+    def _kind(self, cls: type[BaseException]) -> _Kind:
+        kind = self._kinds.get(cls)
+        if kind is None:
+            if len(self._kinds) >= _MAX_TYPES:
+                self._kinds.clear()
+            kind = self._kinds[cls] = self._work_out(cls)
+        return kind
+
+    def _work_out(self, cls: type[BaseException]) -> _Kind:
+        names = tuple(qualified_name(base) for base in cls.__mro__)
+        phases = [REPLY_PHASES[name] for name in names if name in REPLY_PHASES]
+        return _Kind(
+            names=names,
+            code=names[0].removeprefix("builtins."),
+            rules=tuple(rule for name in names for rule in self._by_name.get(name, ())),
+            is_cancellation=not issubclass(cls, Exception) and not CANCELLATIONS.isdisjoint(names),
+            has_replies=bool(phases) or RECIPIENTS_REFUSED in names,
+            phase=phases[0] if phases else "rcpt" if RECIPIENTS_REFUSED in names else None,
+        )
+
+
+def _evidence(error: BaseException, kind: _Kind, place: _Place) -> Evidence:
+    scope = Scope(phase=phase_of(error), provider=place.provider, stage=place.stage)
+    return Evidence(error, scope, text_of(error), kind.names)
+
+
+def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+    """Give an exception and those behind it, with whether an implicit `__context__` lies on the way; may be endless."""
+    is_implicit = False
+    behind: BaseException | None = error
+    while behind is not None:
+        yield behind, is_implicit
+        if behind.__cause__ is not None:
+            behind = behind.__cause__
+        elif behind.__suppress_context__:
+            behind = None
+        else:
+            behind, is_implicit = behind.__context__, True
+
+
+def _bounded(text: str) -> str:
+    more = len(text) - MAX_MESSAGE
+    return text if more <= 0 else f"{text[:MAX_MESSAGE]}... [{more:,} more characters]"

@@ -1,0 +1,5 @@
+"""`python -m retrykit.cli`, the same as `retrykit`."""
+
+from . import main
+
+main()

@@ -1,0 +1,165 @@
+"""What is to be done about a failure, and what became of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import cast
+
+import attrs
+
+from .codec import JSON
+from .failure import Failure
+from .times import from_iso, to_iso, utc
+
+__all__ = ["Action", "Attempt", "DeadLetterReason", "Decision", "Disposition", "DispositionKind"]
+
+
+class Action(StrEnum):
+    """What to do about a failure."""
+
+    RETRY = "retry"
+    """Try again after a delay."""
+    VERIFY = "verify"
+    """Find out whether it happened, then go on."""
+    DEAD_LETTER = "dead_letter"
+    """Take it out of circulation, with all evidence."""
+    MARK_BOUNCED = "mark_bounced"
+    """Record that the recipient cannot be reached."""
+    MANUAL_REVIEW = "manual_review"
+    """Take it out of circulation until a person has looked."""
+    DISCARD = "discard"
+    """Take it out of circulation for good; the evidence is kept."""
+
+
+class DeadLetterReason(StrEnum):
+    """Why a message was taken out of circulation."""
+
+    RETRIES_EXHAUSTED = "retries_exhausted"
+    EXPIRED = "expired"
+    INVALID_PAYLOAD = "invalid_payload"
+    RENDERING_FAILURE = "rendering_failure"
+    POLICY_REJECTED = "policy_rejected"
+    UNMAPPED_ERROR = "unmapped_error"
+    POISON_MESSAGE = "poison_message"
+    APPLICATION = "application"
+
+
+@attrs.frozen
+class Decision:
+    """The answer of a policy to one failure."""
+
+    action: Action
+    """What to do."""
+    delay: float
+    """Seconds to wait first; 0 for final actions."""
+    reason: str
+    """The whole decision in one sentence, used alike in notes, logs, dead letters and on the command line."""
+    dead_letter_reason: DeadLetterReason | None = None
+    """Why circulation ends, for final actions."""
+    audit: bool = False
+    """Whether a bounced message leaves a dead letter as well."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is tried."""
+        return self.action not in (Action.RETRY, Action.VERIFY)
+
+
+def _utc(instant: datetime) -> datetime:
+    return utc(instant, "failed_at")
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """One failed try in a message's history."""
+
+    number: int
+    """Counted from 1 within the generation."""
+    generation: int
+    """How often the message had been redriven, counted from 1."""
+    failed_at: datetime = attrs.field(converter=_utc)
+    """When it failed, aware, in UTC."""
+    failure: Failure
+    """How it failed."""
+    action: Action
+    """What was decided."""
+    delay: float = 0.0
+    """Seconds until the next try."""
+    reason: str = ""
+    """The decision in one sentence."""
+    worker: str | None = None
+    """Who tried."""
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the attempt as JSON values."""
+        return {
+            "number": self.number,
+            "generation": self.generation,
+            "failed_at": to_iso(self.failed_at),
+            "action": self.action.value,
+            "delay": self.delay,
+            "reason": self.reason,
+            "worker": self.worker,
+            **self.failure.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, JSON]) -> Attempt:
+        """Make an attempt of what `to_dict` gave."""
+        return cls(
+            number=cast("int", fields["number"]),
+            generation=cast("int", fields["generation"]),
+            failed_at=from_iso(cast("str", fields["failed_at"]), "failed_at"),
+            failure=Failure.from_dict(fields),
+            action=Action(cast("str", fields["action"])),
+            delay=cast("float", fields.get("delay", 0.0)),
+            reason=cast("str", fields.get("reason", "")),
+            worker=cast("str | None", fields.get("worker")),
+        )
+
+
+class DispositionKind(StrEnum):
+    """What became of a handled message."""
+
+    SENT = "sent"
+    """The provider accepted it."""
+    DUPLICATE = "duplicate"
+    """It was settled before; this copy changed nothing."""
+    RETRY_SCHEDULED = "retry_scheduled"
+    """It waits in the retry queue."""
+    VERIFYING = "verifying"
+    """It may have been sent; it waits until that is known."""
+    DEAD_LETTERED = "dead_lettered"
+    """It lies in the dead letter queue."""
+    BOUNCED = "bounced"
+    """The recipient cannot be reached."""
+    HELD_FOR_REVIEW = "held_for_review"
+    """It lies in the dead letter queue until a person has looked."""
+    DISCARDED = "discarded"
+    """It was taken out of circulation for good."""
+
+
+@attrs.frozen(kw_only=True)
+class Disposition:
+    """What became of a handled message. Whatever it is, the application may now ack its copy."""
+
+    kind: DispositionKind
+    """What became of it."""
+    message_id: str
+    """Of which message."""
+    settled: DispositionKind | None = None
+    """For a duplicate: what became of the message before."""
+    failure: Failure | None = None
+    """The failure that led here, if one did."""
+    due_at: datetime | None = None
+    """When it is due again, if it waits."""
+    dead_letter_id: str | None = None
+    """Its dead letter, if it has one."""
+    provider: str | None = None
+    """Who accepted it, if it was sent and the sender said so."""
+    provider_id: str | None = None
+    """The provider's own id, if it was sent and the sender said so."""
+    reason: str = ""
+    """Why, in one sentence."""

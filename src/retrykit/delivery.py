@@ -1,0 +1,41 @@
+"""What a send answers, and how to ask a provider afterwards whether it took a message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import attrs
+
+__all__ = ["AsyncStatusLookup", "NotAccepted", "Sent", "StatusLookup"]
+
+
+@attrs.frozen
+class Sent:
+    """The provider accepted the message."""
+
+    provider_id: str | None = None
+    """The provider's own id, where it gave one."""
+    provider: str | None = None
+    """Who accepted it, where several could."""
+
+
+@attrs.frozen
+class NotAccepted:
+    """The provider is certain that it did not accept the message."""
+
+
+class StatusLookup(Protocol):
+    """Ask the provider whether it accepted a message."""
+
+    def __call__(self, key: str, /) -> Sent | NotAccepted | None:
+        """Return what the provider knows of the message id `key`; None when it cannot tell."""
+        ...
+
+
+class AsyncStatusLookup(Protocol):
+    """`StatusLookup` for asynchronous callers."""
+
+    def __call__(self, key: str, /) -> Awaitable[Sent | NotAccepted | None]:
+        """Return what the provider knows of the message id `key`; None when it cannot tell."""
+        ...

@@ -1,0 +1,314 @@
+"""Run the scripted day: servers, queue, workers, retry scheduler and reconciler, until every message is settled.
+
+Time runs scaled, so that ladders of hours pass in seconds; the conversations with the servers are real.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from ..backends import open_backend
+from ..clock import ScaledClock
+from ..dispatch import Dispatcher
+from ..errors import ConfigurationError, StoreError
+from ..events import AttemptFailed, Event, MessageHandled, OutcomeVerified
+from ..machines.status import FINAL
+from ..message import Message
+from ..reconcile import Reconciler
+from ..scheduler import RetryScheduler
+from ..stores import Backend
+from .audit import Audit, audit
+from .scenarios import DemoMessage, Hour
+from .sender import Sender, render, validate
+from .servers import Mailroom, Provider
+from .victim import Victim
+
+__all__ = ["Day", "Progress", "run_day"]
+
+_LEASE: Final = 8.0
+"""Real seconds for which a worker holds a message."""
+_TIMEOUT: Final = 1.0
+"""Real seconds that a worker waits for a server's answer."""
+_LIMIT: Final = 600.0
+"""Real seconds after which the day ends, settled or not."""
+
+
+@attrs.frozen(kw_only=True)
+class Day:
+    """What to run."""
+
+    messages: int = 2000
+    seed: int = 1
+    path: Path
+    """The SQLite file; made anew."""
+    speed: float = 1500.0
+    """Seconds of the day in one real second."""
+    workers: int = 8
+
+
+@attrs.define
+class Progress:
+    """How far the day has come; read by the display while it runs."""
+
+    total: int
+    began: float = attrs.field(factory=time.monotonic)
+    hour: Hour = Hour.MORNING
+    delivered: int = 0
+    """Copies handed to a worker."""
+    failed_tries: Counter[str] = attrs.field(factory=Counter[str])
+    """By error class."""
+    dispositions: Counter[str] = attrs.field(factory=Counter[str])
+    """By kind."""
+    verified: Counter[str] = attrs.field(factory=Counter[str])
+    """Lookups by answer."""
+    killed: int = 0
+    waiting: int = 0
+    settled: int = 0
+
+
+class _Queue:
+    """The application's own queue: what is taken and not acked is delivered again."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
+        self._lock = threading.Lock()
+        self._open = 0
+
+    def put(self, message_id: str, body: bytes) -> None:
+        """Add a copy of a message."""
+        with self._lock:
+            self._open += 1
+        self._queue.put((message_id, body))
+
+    def publish(self, message: Message) -> None:
+        """Take back a message whose wait is over."""
+        self.put(message.id, message.body)
+
+    def take(self) -> tuple[str, bytes] | None:
+        """Return the next copy; None when the day is over."""
+        return self._queue.get()
+
+    def ack(self) -> None:
+        """Forget a copy that was taken."""
+        with self._lock:
+            self._open -= 1
+
+    def close(self, takers: int) -> None:
+        """Let every taker end."""
+        for _ in range(takers):
+            self._queue.put(None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no copy is queued or being worked on."""
+        with self._lock:
+            return self._open == 0
+
+
+class _Run:
+    """One run of a day."""
+
+    def __init__(self, day: Day, progress: Progress, messages: Sequence[DemoMessage]) -> None:
+        self.day = day
+        self.progress = progress
+        self.messages = messages
+        self.clock = ScaledClock(day.speed)
+        self.mailroom = Mailroom(messages, hang=_TIMEOUT * 3)
+        self.main, self.backup = Provider("main", self.mailroom), Provider("backup", self.mailroom)
+        self.backend: Backend = open_backend(f"sqlite:///{day.path}", clock=self.clock)
+        self.queue = _Queue()
+        self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT)
+        self.to_kill = {message.id for message in messages if message.scenario.kills}
+        self.errors: list[BaseException] = []
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def listen(self, event: Event) -> None:
+        """Count what happens."""
+        with self._lock:
+            match event:
+                case AttemptFailed():
+                    self.progress.failed_tries[str(event.failure.error_class)] += 1
+                case MessageHandled():
+                    self.progress.dispositions[event.disposition.kind.value] += 1
+                case OutcomeVerified():
+                    answer = {True: "accepted", False: "not accepted", None: "cannot tell"}[event.accepted]
+                    self.progress.verified[answer] += 1
+                case _:
+                    pass
+
+    # ------------------------------------------------------------------------------------------------- the processes
+    def work(self) -> None:
+        """Take copies from the queue and handle them, as an application's worker does."""
+        dispatcher = Dispatcher(
+            self.sender.send,
+            backend=self.backend,
+            validate=validate,
+            render=render,
+            lookup=self.sender.lookup,
+            lease=_LEASE * self.day.speed,
+            on_event=[self.listen],
+            clock=self.clock,
+            rng=random.Random(self.day.seed),
+        )
+        while (item := self.queue.take()) is not None:
+            message_id, body = item
+            with self._lock:
+                self.progress.delivered += 1
+                kill = message_id in self.to_kill
+                self.to_kill.discard(message_id)
+            try:
+                if kill:
+                    self.kill_a_worker(message_id, body)
+                    self.queue.put(message_id, body)  # it was not acked, so it is delivered again
+                else:
+                    dispatcher.handle(body, id=message_id)
+            except StoreError:
+                self.queue.put(message_id, body)
+            finally:
+                self.queue.ack()
+
+    def kill_a_worker(self, message_id: str, body: bytes) -> None:
+        """Let another process send the message, and kill it while the server holds the line."""
+        victim = Victim(
+            path=str(self.day.path),
+            message_id=message_id,
+            body=body,
+            providers=list(self.sender.providers),
+            speed=self.clock.speed,
+            epoch=self.clock.epoch,
+            lease=_LEASE * self.day.speed,
+        )
+        process = subprocess.Popen([sys.executable, "-m", "retrykit.demo.victim"], stdin=subprocess.PIPE)
+        try:
+            assert process.stdin is not None
+            process.stdin.write(victim.to_json())
+            process.stdin.close()
+            if not self.mailroom.wait_until_held(message_id, timeout=30):
+                raise RuntimeError(f"the worker that should be killed has not begun to send {message_id}")
+        finally:
+            process.kill()
+            process.wait()
+        with self._lock:
+            self.progress.killed += 1
+
+    def reconcile(self) -> None:
+        """Settle unknown outcomes, again and again."""
+        reconciler = Reconciler(
+            self.backend,
+            lookup=self.sender.lookup,
+            lease=_LEASE * self.day.speed,
+            on_event=[self.listen],
+            clock=self.clock,
+        )
+        while not self._over.wait(0.25):
+            reconciler.run_once()
+
+    def watch(self) -> None:
+        """Keep the slower counts of the display up to date."""
+        while not self._over.wait(0.2):
+            self.progress.waiting = self.backend.retries.stats().waiting
+            counts = self.backend.deliveries.counts()
+            self.progress.settled = sum(n for status, n in counts.items() if status in FINAL)
+
+    def guarded(self, loop: Callable[[], None]) -> Callable[[], None]:
+        """Return `loop`, noting the error that ends it: the day then ends as well."""
+
+        def run() -> None:
+            try:
+                loop()
+            except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+                self.errors.append(error)
+
+        return run
+
+    # ------------------------------------------------------------------------------------------------------- the day
+    def run(self) -> Audit:
+        """Live through the day and audit it."""
+        scheduler = RetryScheduler(
+            self.backend,
+            self.queue.publish,
+            lease=_LEASE * self.day.speed,
+            poll=0.05 * self.day.speed,
+            clock=self.clock,
+        )
+        workers = [threading.Thread(target=self.guarded(self.work), daemon=True) for _ in range(self.day.workers)]
+        others = [
+            threading.Thread(target=self.guarded(loop), daemon=True)
+            for loop in (scheduler.run, self.reconcile, self.watch)
+        ]
+        self.backup.serve()
+        for thread in [*workers, *others]:
+            thread.start()
+        try:
+            for hour in Hour:
+                self.live(hour)
+            self.wait_until(lambda: self.queue.empty and self.nothing_waits())
+            return audit(self.messages, self.backend, self.mailroom, self.progress.verified)
+        finally:
+            scheduler.stop()
+            self._over.set()
+            self.queue.close(len(workers))
+            for thread in [*workers, *others]:
+                thread.join(timeout=10)
+            self.main.stop()
+            self.backup.stop()
+            self.backend.close()
+
+    def live(self, hour: Hour) -> None:
+        """Deliver one part of the day's messages, and wait until each was tried."""
+        self.progress.hour = hour
+        if hour is Hour.REFUSING:
+            self.main.refuse()
+        elif hour is Hour.RESETTING:
+            self.main.reset()
+        else:
+            self.main.serve()
+        for message in self.messages:
+            if message.hour is hour:
+                for _ in range(message.scenario.copies):
+                    self.queue.put(message.id, message.body)
+        self.wait_until(lambda: self.queue.empty)
+
+    def nothing_waits(self) -> bool:
+        """Tell whether the retry queue is empty."""
+        stats = self.backend.retries.stats()
+        return stats.waiting == 0 and stats.leased == 0
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition, an error or the end of all patience."""
+        deadline = time.monotonic() + _LIMIT
+        while not condition() and time.monotonic() < deadline:
+            if self.errors:
+                raise self.errors[0]
+            time.sleep(0.02)
+
+
+def run_day(day: Day, progress: Progress, messages: Sequence[DemoMessage]) -> Audit:
+    """Run a day and audit it.
+
+    Args:
+        day: what to run.
+        progress: updated while it runs.
+        messages: the day's messages, from `messages_of`.
+
+    Raises:
+        ConfigurationError: the file exists and holds an earlier run.
+        StoreError: the file cannot be used.
+    """
+    if day.path.exists() and day.path.stat().st_size:
+        raise ConfigurationError(
+            f"{day.path} exists and may hold an earlier run; name another file, or remove it first"
+        )
+    return _Run(day, progress, messages).run()

@@ -1,0 +1,295 @@
+"""The scripted day: each way of failing, what it shows, and how its messages have to end.
+
+The table is the single source: the servers act by it, the audit checks by it, and the documentation prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from ..decision import DispositionKind
+from ..errors import ConfigurationError
+from ..stores import DeliveryStatus
+
+__all__ = ["SCENARIOS", "Act", "DemoMessage", "Hour", "Reply", "Scenario", "messages_of"]
+
+
+class Hour(StrEnum):
+    """The parts of the day, in their order, and what the main provider does in each."""
+
+    MORNING = "the main provider works"
+    REFUSING = "the main provider refuses connections"
+    RESETTING = "the main provider resets connections"
+    EVENING = "the main provider works again"
+
+
+class Act(StrEnum):
+    """What a server does when it is asked to take a message."""
+
+    ACCEPT = "accept"
+    ACCEPT_THEN_HANG = "accept, then no answer"
+    HANG_UP = "hang up after the text, without having taken it"
+    ACCEPT_THEN_HOLD = "accept, then hold the line until the worker is dead"
+    HOLD = "hold the line before taking it, until the worker is dead"
+
+
+@attrs.frozen
+class Reply:
+    """A server's refusal of a recipient, or of the text."""
+
+    text: str
+    """Code, enhanced code and words."""
+    after_text: bool = False
+    """Whether it comes after the text instead of after the recipient."""
+
+
+@attrs.frozen
+class End:
+    """How a message ends."""
+
+    status: DeliveryStatus
+    disposition: DispositionKind
+
+    def __str__(self) -> str:
+        return f"{self.status.value} ({self.disposition.value})"
+
+
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """One way of failing."""
+
+    name: str
+    promise: str
+    """What it shows."""
+    share: float
+    """Of all messages, in percent; the first scenario takes what is left."""
+    end: End
+    """How its messages have to end."""
+    script: tuple[Reply | Act, ...] = ()
+    """What the servers do at the first, second, ... try; afterwards they accept."""
+    forever: bool = False
+    """Whether the last entry of the script is repeated for ever."""
+    copies: int = 1
+    """How often the application's queue delivers the message."""
+    unknown: bool = False
+    """Whether its outcome has to be found out from the server."""
+    hour: Hour | None = None
+    """The part of the day its messages are first delivered in; None: any."""
+    provider: str | None = None
+    """The provider that has to take it; None: any."""
+    kills: bool = False
+    """Whether the worker that sends it first is killed."""
+
+
+_GREYLISTED = Reply("451 4.7.1 Greylisting in action, please come back later")
+_FULL = Reply("452 4.2.2 The mailbox is full and cannot take messages right now")
+_THROTTLED = Reply("421 4.7.0 Too many messages from your address, slow down")
+
+_SENT = End(DeliveryStatus.SENT_TO_PROVIDER, DispositionKind.SENT)
+_BOUNCED = End(DeliveryStatus.BOUNCED_PERMANENT, DispositionKind.BOUNCED)
+_DEAD = End(DeliveryStatus.FAILED_INTERNAL, DispositionKind.DEAD_LETTERED)
+_HELD = End(DeliveryStatus.FAILED_INTERNAL, DispositionKind.HELD_FOR_REVIEW)
+
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    Scenario(name="plain", promise="a message that nothing happens to is sent once", share=0, end=_SENT),
+    Scenario(
+        name="throttled",
+        promise="421 in waves: slowed down and retried, within the throttle's own retries",
+        share=8,
+        script=(_THROTTLED, _THROTTLED),
+        end=_SENT,
+    ),
+    Scenario(
+        name="refused_connection",
+        promise="the main provider refuses connections: certainly not sent, so the other provider takes over",
+        share=8,
+        hour=Hour.REFUSING,
+        provider="backup",
+        end=_SENT,
+    ),
+    Scenario(
+        name="reset_connection",
+        promise="the main provider resets connections before the text: certainly not sent, the other takes over",
+        share=8,
+        hour=Hour.RESETTING,
+        provider="backup",
+        end=_SENT,
+    ),
+    Scenario(
+        name="timeout_after_acceptance",
+        promise="a read timeout after the text was taken is unknown: verified, not sent again",
+        share=1,
+        script=(Act.ACCEPT_THEN_HANG,),
+        unknown=True,
+        end=_SENT,
+    ),
+    Scenario(
+        name="hang_up_before_acceptance",
+        promise="a lost connection after the text is unknown too: verified, then sent again",
+        share=1,
+        script=(Act.HANG_UP,),
+        unknown=True,
+        end=_SENT,
+    ),
+    Scenario(
+        name="greylisted", promise="greylisting heals: few, slow retries", share=6, script=(_GREYLISTED,), end=_SENT
+    ),
+    Scenario(
+        name="mailbox_full_for_a_while",
+        promise="a full mailbox that is emptied: few, slow retries",
+        share=4,
+        script=(_FULL, _FULL),
+        end=_SENT,
+    ),
+    Scenario(
+        name="mailbox_full_for_good",
+        promise="retries used up: to the dead letters, with the history",
+        share=2,
+        script=(_FULL,),
+        forever=True,
+        end=_DEAD,
+    ),
+    Scenario(
+        name="unknown_user",
+        promise="an unknown user is no error of ours: marked bounced, never retried",
+        share=4,
+        script=(Reply("550 5.1.1 The account you tried to reach does not exist"),),
+        forever=True,
+        end=_BOUNCED,
+    ),
+    Scenario(
+        name="unknown_domain",
+        promise="an unknown domain: marked bounced, never retried",
+        share=2,
+        script=(Reply("550 5.1.2 The recipient's domain does not exist"),),
+        forever=True,
+        end=_BOUNCED,
+    ),
+    Scenario(
+        name="content_refused",
+        promise="refused content waits for a person",
+        share=3,
+        script=(Reply("554 5.7.1 The message was refused as spam", after_text=True),),
+        forever=True,
+        end=_HELD,
+    ),
+    Scenario(
+        name="relay_denied",
+        promise="a fault of our own standing: slow retries, then the dead letters",
+        share=1,
+        script=(Reply("550 5.7.1 Relaying denied"),),
+        forever=True,
+        end=_DEAD,
+    ),
+    Scenario(
+        name="missing_template_variable",
+        promise="a rendering failure goes straight to the dead letters and never reaches a server",
+        share=2,
+        end=_DEAD,
+    ),
+    Scenario(
+        name="invalid_address",
+        promise="an implausible address is found before sending and marked bounced",
+        share=2,
+        end=_BOUNCED,
+    ),
+    Scenario(
+        name="broken_payload",
+        promise="a payload that is not JSON is kept byte for byte in the dead letters",
+        share=2,
+        end=_DEAD,
+    ),
+    Scenario(
+        name="delivered_three_times",
+        promise="the queue delivers the same message three times: sent once",
+        share=4,
+        copies=3,
+        end=_SENT,
+    ),
+    Scenario(
+        name="killed_after_acceptance",
+        promise="kill -9 in mid-send, after the server had taken it: verified, not sent again",
+        share=0.2,
+        script=(Act.ACCEPT_THEN_HOLD,),
+        unknown=True,
+        hour=Hour.EVENING,
+        kills=True,
+        end=_SENT,
+    ),
+    Scenario(
+        name="killed_before_acceptance",
+        promise="kill -9 in mid-send, before the server took it: verified, then sent",
+        share=0.2,
+        script=(Act.HOLD,),
+        unknown=True,
+        hour=Hour.EVENING,
+        kills=True,
+        end=_SENT,
+    ),
+)
+
+
+@attrs.frozen
+class DemoMessage:
+    """One message of the day, as the application's queue delivers it."""
+
+    id: str
+    body: bytes
+    scenario: Scenario
+    hour: Hour
+
+
+_FIRST_NAMES = "Ada Grace Alan Edsger Barbara Donald Frances Ken Margaret Niklaus".split()
+_CAMPAIGNS = "spring welcome receipt reminder".split()
+
+
+def messages_of(total: int, seed: int) -> Sequence[DemoMessage]:
+    """Return the day's messages in the order of their first delivery; the same seed gives the same day.
+
+    Args:
+        total: how many, at least `len(SCENARIOS)`.
+        seed: of the order and the contents.
+
+    Raises:
+        ConfigurationError: there are fewer messages than scenarios.
+    """
+    if total < len(SCENARIOS):
+        raise ConfigurationError(f"the day has {total} messages; it needs at least {len(SCENARIOS)}, one of each kind")
+    rng = random.Random(seed)
+    first, *others = SCENARIOS
+    cast: list[Scenario] = []
+    for scenario in others:
+        cast += [scenario] * max(1, round(total * scenario.share / 100))
+    cast += [first] * (total - len(cast))
+    rng.shuffle(cast)
+    hours = list(Hour)
+    day = [(scenario, scenario.hour or rng.choice(hours)) for scenario in cast]
+    day.sort(key=lambda entry: hours.index(entry[1]))
+    return [
+        _message(f"demo-{seed}-{number:06d}", scenario, hour, rng) for number, (scenario, hour) in enumerate(day, 1)
+    ]
+
+
+def _message(message_id: str, scenario: Scenario, hour: Hour, rng: random.Random) -> DemoMessage:
+    recipient = f"{scenario.name}.{message_id}@example.net"
+    if scenario.name == "invalid_address":
+        recipient = recipient.replace("@", " at ")
+    payload: dict[str, object] = {
+        "message_id": message_id,
+        "campaign_id": rng.choice(_CAMPAIGNS),
+        "recipient": recipient,
+        "template_id": "greeting",
+        "variables": {"name": rng.choice(_FIRST_NAMES), "city": "Zürich"},
+    }
+    if scenario.name == "missing_template_variable":
+        payload["variables"] = {"city": "Zürich"}
+    body = json.dumps(payload, ensure_ascii=False).encode()
+    if scenario.name == "broken_payload":
+        body = body[: len(body) // 2] + b"\xff"
+    return DemoMessage(message_id, body, scenario, hour)

@@ -1,0 +1,464 @@
+"""The dispatcher: one message goes through claim, parse, validate, render and send, and every outcome is carried out.
+
+When `handle` returns, whatever became of the message is recorded, and the application may ack its own copy. When it
+raises, nothing was decided and the application keeps its copy. The order of writes is what makes that safe:
+
+    claim -> parse, validate, render -> begin_send -> send -> settle the claim -> show it in the other stores -> return
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Final, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import attrs
+
+from ._steps import Steps, arun, do, run
+from .classification import ErrorClassifier
+from .clock import Clock, current_clock
+from .codec import JSON
+from .decision import Action, Decision, Disposition, DispositionKind
+from .delivery import AsyncStatusLookup, Sent, StatusLookup
+from .errors import ConfigurationError, InvalidMessageError
+from .events import AttemptFailed, Listener, MessageHandled, emit
+from .failure import Failure
+from .lease import new_owner
+from .machines import claim as machine
+from .machines.claim import HISTORY_LIMIT
+from .machines.status import DeliveryStatus
+from .message import DEFAULT_MAX_PAYLOAD, Message, receive
+from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
+from .projection import Projection, disposition_of
+from .reconcile import Verification
+from .stores import (
+    AsyncBackend,
+    Backend,
+    Claimed,
+    ClaimRecord,
+    Done,
+    InProgress,
+    NotDue,
+    Pause,
+    PoisonRule,
+    Unknown,
+)
+from .times import Duration, seconds
+
+__all__ = ["AsyncDispatcher", "DispatchOptions", "Dispatcher", "Raw", "SendResult"]
+
+C = TypeVar("C")
+
+Raw: TypeAlias = Message | bytes | str | Mapping[str, JSON]
+"""What an application's queue may deliver."""
+
+SendResult: TypeAlias = Sent | str | None
+"""What a send may return: nothing, the provider's own id, or the whole answer."""
+
+_PAUSE_CHECK: Final = 60.0
+"""Seconds after which a paused message without an end in sight is looked at again."""
+
+_PAUSES_FRESH: Final = 1.0
+"""Seconds for which the list of pauses is used before it is read again."""
+
+_PAUSE_KEYS: Final = ("campaign", "campaign_id"), ("provider", "provider"), ("tenant", "tenant")
+
+
+class DispatchOptions(TypedDict, total=False):
+    """What either dispatcher may be told besides its functions and its backend."""
+
+    matrix: PolicyMatrix
+    """The policy; at most 100 attempts. Default `EMAIL_MATRIX`."""
+    classifier: ErrorClassifier
+    """How failures are recognised. Default: the built-in rules."""
+    lease: Duration
+    """For how long one worker holds a message, and longer than a send may take. Default two minutes."""
+    max_payload: int
+    """Bytes that a payload may have. Default 1 MiB."""
+    poison: PoisonRule
+    """Over how many lost workers a message is quarantined. Default three in 72 hours."""
+    on_event: Iterable[Listener]
+    """Listeners. Default none."""
+    clock: Clock | None
+    """Where the time comes from. Default: the clock in force."""
+    rng: Rng | None
+    """The source of the jitter, for example `random.Random()`. Default none: waits are the policy's own."""
+
+
+def _bounded(_: object, attribute: attrs.Attribute[PolicyMatrix], matrix: PolicyMatrix) -> None:
+    if matrix.max_attempts > HISTORY_LIMIT:
+        raise ConfigurationError(
+            f"the {attribute.name} allows {matrix.max_attempts} attempts; a message's history holds {HISTORY_LIMIT}"
+        )
+
+
+def _lease(value: Duration) -> float:
+    return seconds(value, "lease", positive=True)
+
+
+def _listeners(value: Iterable[Listener]) -> tuple[Listener, ...]:
+    return tuple(value)
+
+
+@attrs.frozen(kw_only=True)
+class _Options:
+    """`DispatchOptions`, checked and with their defaults."""
+
+    matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_bounded)
+    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier)
+    lease: float = attrs.field(default=seconds("2m"), converter=_lease)
+    max_payload: int = DEFAULT_MAX_PAYLOAD
+    poison: PoisonRule = attrs.field(factory=PoisonRule)
+    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=_listeners)
+    clock: Clock | None = None
+    rng: Rng | None = None
+
+
+class _DispatchFlow:
+    """The one logic of both colours."""
+
+    def __init__(
+        self,
+        send: Callable[..., object],
+        *,
+        backend: Backend | AsyncBackend,
+        parse: Callable[[Message], object] | None,
+        validate: Callable[[Message], object] | None,
+        render: Callable[[Message], object] | None,
+        lookup: StatusLookup | AsyncStatusLookup | None,
+        options: DispatchOptions,
+    ) -> None:
+        self._options = checked = _Options(**options)
+        self._send = send
+        self._parse = parse
+        self._validate = validate
+        self._render = render
+        self._backend = backend
+        self._projection = Projection(backend, checked.clock)
+        self._verification = Verification(
+            backend,
+            matrix=checked.matrix,
+            lookup=lookup,
+            on_event=checked.on_event,
+            clock=checked.clock,
+            rng=checked.rng,
+        )
+        self._owner = new_owner()
+        self._holds = count(1)
+        self._pauses: Sequence[Pause] = ()
+        self._pauses_read: float | None = None
+
+    def _time(self) -> Clock:
+        return self._options.clock or current_clock()
+
+    def _handle(self, raw: Raw, id: str | None) -> Steps[Disposition]:
+        message = receive(raw, id=id, max_payload=self._options.max_payload)
+        fingerprint = message.fingerprint
+        disposition: Disposition | None = None
+        while disposition is None:  # a lost claim means that somebody else decides: ask again
+            answer = yield from do(
+                self._backend.claims.claim,
+                message.id,
+                owner=f"{self._owner}/{next(self._holds)}",
+                fingerprint=fingerprint,
+                lease=self._options.lease,
+                poison=self._options.poison,
+            )
+            match answer:
+                case Claimed(record):
+                    disposition = yield from self._work(message, record)
+                case Unknown(record):
+                    disposition = yield from self._verify(message, record)
+                case NotDue(record):
+                    yield from self._projection.show(record, message)
+                    disposition = disposition_of(record)
+                case InProgress(record, until):
+                    yield from do(
+                        self._backend.retries.schedule,
+                        message,
+                        until,
+                        generation=record.generation,
+                        version=record.seq,
+                    )
+                    disposition = Disposition(
+                        kind=DispositionKind.RETRY_SCHEDULED,
+                        message_id=message.id,
+                        due_at=until,
+                        reason="another copy is in progress, this one waits until its lease ends",
+                    )
+                case Done(record, convicted):
+                    if record.disposition is not DispositionKind.SENT or record.dead_letter_id is not None:
+                        yield from self._projection.show(record, message)
+                    disposition = disposition_of(record) if convicted else _duplicate(record)
+        emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition))
+        return disposition
+
+    def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
+        """Try to send a message that is held; None when the claim was lost on the way."""
+        pause = yield from self._pause_of(message)
+        if pause is not None:
+            return (yield from self._postpone(message, record, pause))
+        stage = "parse"
+        try:
+            prepared = message
+            prepared.payload  # noqa: B018 - a body that is not JSON fails here
+            if self._parse is not None:
+                prepared = yield from self._parsed(message)
+            stage = "validate"
+            if self._validate is not None:
+                yield from do(self._validate, prepared)
+            stage = "render"
+            content = () if self._render is None else ((yield from do(self._render, prepared)),)
+        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
+            return (yield from self._fail(message, record, self._classify(error, message, stage)))
+        sending = yield from do(self._backend.claims.begin_send, message.id, record.seq, lease=self._options.lease)
+        if sending is None:
+            return None
+        try:
+            result = yield from do(self._send, prepared, message.id, *content)
+        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
+            return (yield from self._fail(message, sending, self._classify(error, message, "send")))
+        return (yield from self._accepted(message, sending, result))
+
+    def _parsed(self, message: Message) -> Steps[Message]:
+        assert self._parse is not None
+        parsed = yield from do(self._parse, message)
+        if not isinstance(parsed, Message) or parsed.id != message.id:
+            raise InvalidMessageError(
+                f"parse gave {type(parsed).__name__} for the message {message.id!r}; it returns a Message of the same id"
+            )
+        return parsed
+
+    def _classify(self, error: Exception, message: Message, stage: str) -> Failure:
+        provider = message.attributes.get("provider")
+        return self._options.classifier.classify(error, provider=provider, stage=stage)
+
+    def _accepted(self, message: Message, record: ClaimRecord, result: object) -> Steps[Disposition]:
+        """Record that the provider took the message: the log first, so that the settled claim proves it."""
+        sent = result if isinstance(result, Sent) else Sent(result if isinstance(result, str) else None)
+        status = DeliveryStatus.SENT_TO_PROVIDER
+        yield from self._projection.log(record, status, provider=sent.provider, provider_id=sent.provider_id)
+        settled = yield from do(
+            self._backend.claims.settle,
+            machine.sent(record, provider=sent.provider, provider_id=sent.provider_id),
+            record.seq,
+        )
+        if settled is None:  # somebody else has taken over, but that it was sent is a fact
+            now = self._time().now()
+            yield from do(
+                self._backend.retries.schedule, message, now, generation=record.generation, version=record.seq
+            )
+            settled = yield from do(
+                self._backend.claims.confirm, message.id, provider=sent.provider, provider_id=sent.provider_id
+            )
+        if settled.dead_letter_id is not None:
+            yield from do(self._backend.dead_letters.resolve, settled.dead_letter_id)
+        return attrs.evolve(disposition_of(settled), failure=None, reason="")
+
+    def _fail(self, message: Message, record: ClaimRecord, failure: Failure) -> Steps[Disposition | None]:
+        """Decide on a failed try and carry the decision out; None when somebody else decides."""
+        now = self._time().now()
+        age = (now - record.opened_at).total_seconds()
+        decision = self._options.matrix.decide(failure, record.tries, age=age, rng=self._options.rng)
+        settled = yield from do(
+            self._backend.claims.settle,
+            machine.failed(record, failure, decision, failed_at=now),
+            record.seq,
+            delay=decision.delay,
+        )
+        if settled is None:
+            return None
+        attempt = settled.attempts[-1].number
+        emit(
+            self._options.on_event,
+            AttemptFailed(at=now, subject=message.id, attempt=attempt, failure=failure, decision=decision),
+        )
+        yield from self._projection.show(settled, message)
+        return disposition_of(settled)
+
+    def _verify(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
+        """Find out whether an earlier try had sent the message; None when it may be tried again, or was lost."""
+        settled = yield from self._verification.settle(record)
+        if settled is None or settled.state is machine.ClaimState.WAITING:
+            return None
+        yield from self._projection.show(settled, message)
+        return disposition_of(settled)
+
+    def _pause_of(self, message: Message) -> Steps[Pause | None]:
+        now = self._time().monotonic()
+        if self._pauses_read is None or not 0 <= now - self._pauses_read < _PAUSES_FRESH:
+            self._pauses = yield from do(self._backend.circuits.pauses)
+            self._pauses_read = now
+        if not self._pauses:
+            return None
+        keys = {f"{kind}:{message.attributes[name]}" for kind, name in _PAUSE_KEYS if name in message.attributes}
+        return next((pause for pause in self._pauses if pause.key in keys), None)
+
+    def _postpone(self, message: Message, record: ClaimRecord, pause: Pause) -> Steps[Disposition | None]:
+        """Let a paused message wait; that is no try."""
+        delay = _PAUSE_CHECK
+        if pause.until is not None:
+            delay = max(0.0, (pause.until - self._time().now()).total_seconds())
+        reason = f"{pause.key} is paused by {pause.by}: {pause.reason}"
+        settled = yield from do(
+            self._backend.claims.settle,
+            machine.decided(record, Decision(Action.RETRY, delay, reason)),
+            record.seq,
+            delay=delay,
+        )
+        if settled is None:
+            return None
+        yield from self._projection.show(settled, message)
+        return attrs.evolve(disposition_of(settled), failure=None, reason=reason)
+
+
+def _duplicate(record: ClaimRecord) -> Disposition:
+    settled = disposition_of(record)
+    return attrs.evolve(settled, kind=DispositionKind.DUPLICATE, settled=settled.kind)
+
+
+class Dispatcher(_DispatchFlow, Generic[C]):
+    """Handles messages for synchronous callers.
+
+    Args:
+        send: called with the message, the idempotency key to hand to the provider, and what `render` gave if there is
+            one; returns None, the provider's own id, or `Sent`. It has to end before the lease does.
+        backend: where the stores are.
+        parse: makes the message that the later stages see, of the same id; the body is checked to be JSON before.
+        validate: raises when the message should not be sent.
+        render: makes the content that `send` gets.
+        lookup: asks the provider whether it took a message; None relies on the delivery log alone.
+        options: see `DispatchOptions`.
+
+    Raises:
+        ConfigurationError: a value is not allowed, or a function is a coroutine function.
+
+    Example:
+        >>> from retrykit.backends import MemoryBackend
+        >>> dispatcher = Dispatcher(lambda message, key: "provider-id-1", backend=MemoryBackend())
+        >>> dispatcher.handle(b'{"id": "welcome-17"}').kind.value
+        'sent'
+        >>> dispatcher.handle(b'{"id": "welcome-17"}').kind.value
+        'duplicate'
+    """
+
+    @overload
+    def __init__(
+        self: Dispatcher[None],
+        send: Callable[[Message, str], SendResult],
+        *,
+        backend: Backend,
+        parse: Callable[[Message], Message] | None = ...,
+        validate: Callable[[Message], object] | None = ...,
+        render: None = ...,
+        lookup: StatusLookup | None = ...,
+        **options: Unpack[DispatchOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        send: Callable[[Message, str, C], SendResult],
+        *,
+        backend: Backend,
+        parse: Callable[[Message], Message] | None = ...,
+        validate: Callable[[Message], object] | None = ...,
+        render: Callable[[Message], C],
+        lookup: StatusLookup | None = ...,
+        **options: Unpack[DispatchOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        send: Callable[..., SendResult],
+        *,
+        backend: Backend,
+        parse: Callable[[Message], Message] | None = None,
+        validate: Callable[[Message], object] | None = None,
+        render: Callable[[Message], C] | None = None,
+        lookup: StatusLookup | None = None,
+        **options: Unpack[DispatchOptions],
+    ) -> None:
+        for name, function in {
+            "send": send,
+            "parse": parse,
+            "validate": validate,
+            "render": render,
+            "lookup": lookup,
+        }.items():
+            if inspect.iscoroutinefunction(function):
+                raise ConfigurationError(f"{name} is the coroutine function {function!r}; use AsyncDispatcher for it")
+        super().__init__(
+            send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
+        )
+
+    def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
+        """Carry one message as far as it goes now.
+
+        Args:
+            raw: what the application's queue delivered, whatever its state.
+            id: the queue's or envelope's id for it; else the payload's "message_id" or "id", else a digest.
+
+        Returns:
+            What became of it. The application may ack its copy.
+
+        Raises:
+            InvalidMessageError: the id or the size is not allowed; nothing was stored.
+            FingerprintMismatchError: the id was used before for another payload; nothing was stored.
+            StoreError: a store failed; the application keeps its copy.
+        """
+        return run(self._handle(raw, id))
+
+
+class AsyncDispatcher(_DispatchFlow, Generic[C]):
+    """Handles messages for asynchronous callers, under asyncio or trio.
+
+    As `Dispatcher`, with an asynchronous backend; `send` and `lookup` give awaitables, `parse`, `validate` and `render`
+    may.
+    """
+
+    @overload
+    def __init__(
+        self: AsyncDispatcher[None],
+        send: Callable[[Message, str], Awaitable[SendResult]],
+        *,
+        backend: AsyncBackend,
+        parse: Callable[[Message], Message | Awaitable[Message]] | None = ...,
+        validate: Callable[[Message], object] | None = ...,
+        render: None = ...,
+        lookup: AsyncStatusLookup | None = ...,
+        **options: Unpack[DispatchOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        send: Callable[[Message, str, C], Awaitable[SendResult]],
+        *,
+        backend: AsyncBackend,
+        parse: Callable[[Message], Message | Awaitable[Message]] | None = ...,
+        validate: Callable[[Message], object] | None = ...,
+        render: Callable[[Message], C | Awaitable[C]],
+        lookup: AsyncStatusLookup | None = ...,
+        **options: Unpack[DispatchOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        send: Callable[..., Awaitable[SendResult]],
+        *,
+        backend: AsyncBackend,
+        parse: Callable[[Message], Message | Awaitable[Message]] | None = None,
+        validate: Callable[[Message], object] | None = None,
+        render: Callable[[Message], C | Awaitable[C]] | None = None,
+        lookup: AsyncStatusLookup | None = None,
+        **options: Unpack[DispatchOptions],
+    ) -> None:
+        super().__init__(
+            send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
+        )
+
+    async def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
+        """Carry one message as far as it goes now, as `Dispatcher.handle`."""
+        return await arun(self._handle(raw, id))

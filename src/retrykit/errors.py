@@ -1,0 +1,126 @@
+"""What can go wrong, by name.
+
+Every error says what happened, to which named thing, the value seen, what is allowed and what to do next. Each also
+derives from the closest builtin, so that code which knows nothing of retrykit catches it sensibly, and each pickles with
+all its attributes, so that it survives a process pool or a result backend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .decision import Decision
+    from .failure import Failure
+
+__all__ = [
+    "ConfigurationError",
+    "FingerprintMismatchError",
+    "InvalidMessageError",
+    "InvalidPayloadError",
+    "MissingExtraError",
+    "PayloadTooLargeError",
+    "RetryLater",
+    "RetrykitError",
+    "SchemaVersionError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreUnavailableError",
+]
+
+
+def _rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    """Make an error again without calling its `__init__`, whose parameters are not its `args`."""
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class RetrykitError(Exception):
+    """Any error that retrykit raises itself."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by class, arguments and attributes, whatever the signature of `__init__`."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class ConfigurationError(RetrykitError, ValueError):
+    """A setting or an argument has a value that is not allowed."""
+
+
+class MissingExtraError(RetrykitError, ImportError):
+    """A feature needs an optional dependency that is not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(f"{package!r} is not installed; install it with: pip install 'retrykit[{extra}]'")
+        self.extra = extra
+        self.package = package
+
+
+class InvalidMessageError(RetrykitError, ValueError):
+    """A message cannot be taken in: its id, its attributes or its size is not allowed. Nothing was stored."""
+
+
+class PayloadTooLargeError(InvalidMessageError):
+    """A payload is larger than the limit. Nothing was stored; the caller still holds the message."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"the payload has {size:,} bytes, allowed are at most {limit:,}; "
+            "store large content elsewhere and send a reference, or raise max_payload"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class InvalidPayloadError(RetrykitError, ValueError):
+    """A value cannot be written as JSON, or bytes cannot be read as JSON."""
+
+
+class FingerprintMismatchError(RetrykitError, ValueError):
+    """A key came back with a payload that differs from the one it was claimed with."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the key {key!r} was already used for another payload; give every message an id of its own, "
+            "or send the payload that belongs to this id"
+        )
+        self.key = key
+
+
+class StoreError(RetrykitError):
+    """A store could not do what it was asked."""
+
+
+class StoreUnavailableError(StoreError, ConnectionError):
+    """A store cannot be reached or written now: locked, read-only, full or gone."""
+
+
+class StoreCorruptError(StoreError):
+    """What a store holds cannot be read."""
+
+
+class SchemaVersionError(StoreError):
+    """A store was written by a newer retrykit than this one."""
+
+    def __init__(self, where: str, found: int, supported: int) -> None:
+        super().__init__(
+            f"{where} has schema version {found}, this retrykit reads versions up to {supported}; "
+            "upgrade retrykit, or open another store"
+        )
+        self.where = where
+        self.found = found
+        self.supported = supported
+
+
+class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue
+    """The next try is due later than a caller should wait for: put the work into a retry queue.
+
+    Raised from the original exception (`__cause__`) instead of sleeping longer than `max_inline_delay`.
+    """
+
+    def __init__(self, failure: Failure, decision: Decision) -> None:
+        super().__init__(f"retry in {decision.delay:g} s: {decision.reason}")
+        self.failure = failure
+        self.decision = decision

@@ -1,0 +1,95 @@
+"""What happened, told to whoever listens.
+
+Listeners are callables given as `on_event=`; there is no registry. Events carry ids and core words only, never payloads.
+A listener that raises is logged and ignored: it never breaks a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TypeAlias
+
+import attrs
+
+from .decision import Decision, Disposition
+from .failure import Failure
+
+__all__ = [
+    "AttemptFailed",
+    "Event",
+    "Listener",
+    "MessageHandled",
+    "MessageRepublished",
+    "OutcomeVerified",
+    "PublishFailed",
+    "emit",
+]
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    """Something that happened."""
+
+    at: datetime
+    """When, aware, in UTC."""
+
+
+@attrs.frozen(kw_only=True)
+class AttemptFailed(Event):
+    """A try failed and it was decided what to do."""
+
+    subject: str
+    """The message id, or the name of the decorated function."""
+    attempt: int
+    """Counted from 1."""
+    failure: Failure
+    decision: Decision
+
+
+@attrs.frozen(kw_only=True)
+class MessageHandled(Event):
+    """A dispatcher has settled a message."""
+
+    disposition: Disposition
+
+
+@attrs.frozen(kw_only=True)
+class OutcomeVerified(Event):
+    """It was asked whether an unknown send had happened."""
+
+    message_id: str
+    accepted: bool | None
+    """True: the provider has it. False: it does not. None: it cannot tell."""
+
+
+@attrs.frozen(kw_only=True)
+class MessageRepublished(Event):
+    """A message whose wait was over went back to the application's queue."""
+
+    message_id: str
+    due_at: datetime
+
+
+@attrs.frozen(kw_only=True)
+class PublishFailed(Event):
+    """A due message could not be handed to the application's queue; it stays in the retry queue."""
+
+    message_id: str
+    error: str
+
+
+Listener: TypeAlias = Callable[[Event], object]
+
+
+def emit(listeners: Iterable[Listener], event: Event) -> None:
+    """Tell every listener; log and ignore those that raise."""
+    for listener in listeners:
+        try:
+            listener(event)
+        except Exception:
+            import logging  # only here: importing retrykit must stay cheap
+
+            logging.getLogger("retrykit.events").exception(
+                "the listener %r failed on %s", listener, type(event).__name__
+            )

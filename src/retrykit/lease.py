@@ -1,0 +1,36 @@
+"""The lease: whatever is held for a time is held by an owner, a fencing token and a deadline.
+
+A lost holder never blocks, since its deadline passes; a late holder never writes, since its token has been replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from datetime import datetime
+
+import attrs
+
+__all__ = ["Lease", "new_owner"]
+
+
+@attrs.frozen
+class Lease:
+    """A timed exclusive hold."""
+
+    owner: str
+    """Who holds it, for people who look; the token decides."""
+    token: int
+    """The fencing token: larger than that of every earlier holder."""
+    deadline: datetime
+    """When it ends unless renewed, by the clock of the store that granted it."""
+
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether the hold has ended at `now`."""
+        return now >= self.deadline
+
+
+def new_owner() -> str:
+    """Return a name for a holder in this process: host, process id and a random part."""
+    return f"{socket.gethostname()[:64]}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -1,0 +1,446 @@
+"""The claim record: everything that decisions about one message rest on, and how it changes.
+
+One record per message: its state, the lease of whoever works on it, what was decided, the counters and the bounded
+history. Every function here is pure: it takes the record and the store's `now`, and returns the next record. A store
+only has to apply one of them atomically.
+
+A holder whose lease has ended is gone: in `claimed` that is a crash before the send and the work may be repeated, in
+`sending` the outcome is unknown and has to be verified. Over the crash limit the message is settled as poison in the
+same operation, unprocessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeAlias, cast
+
+import attrs
+
+from ..codec import JSON
+from ..dead_letter import dead_letter_id
+from ..decision import Action, Attempt, DeadLetterReason, Decision, DispositionKind
+from ..errors import FingerprintMismatchError
+from ..failure import ErrorClass, Failure, Outcome
+from ..lease import Lease
+from ..times import from_millis, later, to_millis
+
+__all__ = [
+    "HISTORY_LIMIT",
+    "ClaimAnswer",
+    "ClaimRecord",
+    "ClaimState",
+    "Claimed",
+    "Counters",
+    "Done",
+    "InProgress",
+    "NotDue",
+    "PoisonRule",
+    "Unknown",
+]
+
+HISTORY_LIMIT: Final = 100
+"""Attempts that a record keeps; a policy may allow no more of them in one generation."""
+
+WORKER_LOST: Final = "worker_lost"
+"""The error code of a try whose holder's lease ended without a word."""
+
+
+class ClaimState(StrEnum):
+    """Where the work on a message stands."""
+
+    FREE = "free"
+    """Nobody works on it, and anybody may."""
+    CLAIMED = "claimed"
+    """Somebody works on it and has not begun to send."""
+    SENDING = "sending"
+    """Somebody has begun to send."""
+    WAITING = "waiting"
+    """A retry is due at `not_before`."""
+    UNKNOWN = "unknown"
+    """It may have been sent; to be verified from `not_before` on. With a lease: somebody verifies."""
+    DONE = "done"
+    """Settled for good."""
+
+
+@attrs.frozen
+class Counters:
+    """How often what happened in this generation; only `failed` and `crashed` count against limits."""
+
+    started: int = 0
+    failed: int = 0
+    crashed: int = 0
+    interrupted: int = 0
+
+
+@attrs.frozen
+class PoisonRule:
+    """How many crashes within which time make a message poison.
+
+    The default, three in 72 hours, is that of Sidekiq's super_fetch.
+    """
+
+    limit: int = 3
+    window: float = 72 * 3600.0
+    """Seconds."""
+
+
+@attrs.frozen(kw_only=True)
+class ClaimRecord:
+    """Everything that decisions about one message rest on."""
+
+    key: str
+    state: ClaimState = ClaimState.FREE
+    seq: int = 0
+    """Grows with every change but a renewal, and never restarts: version and fencing token in one."""
+    lease: Lease | None = None
+    generation: int = 1
+    fingerprint: str | None = None
+    opened_at: datetime
+    """When this generation was first claimed."""
+    not_before: datetime | None = None
+    disposition: DispositionKind | None = None
+    reason: DeadLetterReason | None = None
+    dead_letter_id: str | None = None
+    """The letter that exists, or is to exist, for this message."""
+    provider: str | None = None
+    provider_id: str | None = None
+    settled_at: datetime | None = None
+    counters: Counters = Counters()
+    checks: int = 0
+    """Verifications in a row that could not tell."""
+    attempts: tuple[Attempt, ...] = ()
+    extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
+    """Fields that this version does not know, kept as they came."""
+
+    @property
+    def tries(self) -> tuple[Attempt, ...]:
+        """The failed and crashed tries of this generation, oldest first."""
+        return tuple(attempt for attempt in self.attempts if attempt.generation == self.generation)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The latest failure, or None."""
+        return self.attempts[-1].failure if self.attempts else None
+
+    def crashes_since(self, instant: datetime) -> int:
+        """Return how many tries of this generation crashed after `instant`."""
+        return sum(is_crash(attempt) and attempt.failed_at > instant for attempt in self.tries)
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the record as JSON values, instants in epoch milliseconds."""
+        lease = self.lease
+        return {
+            **self.extra,
+            "v": 1,
+            "key": self.key,
+            "state": self.state.value,
+            "seq": self.seq,
+            "lease": None if lease is None else [lease.owner, lease.token, to_millis(lease.deadline)],
+            "generation": self.generation,
+            "fingerprint": self.fingerprint,
+            "opened_at": to_millis(self.opened_at),
+            "not_before": None if self.not_before is None else to_millis(self.not_before),
+            "disposition": self.disposition,
+            "reason": self.reason,
+            "dead_letter_id": self.dead_letter_id,
+            "provider": self.provider,
+            "provider_id": self.provider_id,
+            "settled_at": None if self.settled_at is None else to_millis(self.settled_at),
+            "counters": list(attrs.astuple(self.counters)),
+            "checks": self.checks,
+            "attempts": [attempt.to_dict() for attempt in self.attempts],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, JSON]) -> ClaimRecord:
+        """Make a record of what `to_dict` gave."""
+        rest = dict(fields)
+        rest.pop("v")
+        lease = cast("list[str | int] | None", rest.pop("lease"))
+        disposition, reason = rest.pop("disposition"), rest.pop("reason")
+        attempts = cast("list[dict[str, JSON]]", rest.pop("attempts"))
+        plain = {name: rest.pop(name) for name in _PLAIN}
+        return cls(
+            state=ClaimState(cast("str", rest.pop("state"))),
+            lease=None if lease is None else Lease(str(lease[0]), int(lease[1]), from_millis(int(lease[2]))),
+            opened_at=from_millis(cast("int", rest.pop("opened_at"))),
+            not_before=_instant(rest.pop("not_before")),
+            settled_at=_instant(rest.pop("settled_at")),
+            disposition=None if disposition is None else DispositionKind(cast("str", disposition)),
+            reason=None if reason is None else DeadLetterReason(cast("str", reason)),
+            counters=Counters(*cast("list[int]", rest.pop("counters"))),
+            attempts=tuple(Attempt.from_dict(attempt) for attempt in attempts),
+            **plain,  # type: ignore[arg-type]
+            extra=rest,
+        )
+
+
+_PLAIN = "key seq generation fingerprint dead_letter_id provider provider_id checks".split()
+
+
+def _instant(millis: JSON) -> datetime | None:
+    return None if millis is None else from_millis(cast("int", millis))
+
+
+@attrs.frozen
+class Claimed:
+    """The caller holds the message and may work on it, until the lease ends."""
+
+    record: ClaimRecord
+
+
+@attrs.frozen
+class NotDue:
+    """A retry or a verification waits for its time. The caller makes sure that its entry in the retry queue exists."""
+
+    record: ClaimRecord
+    due_at: datetime
+
+
+@attrs.frozen
+class InProgress:
+    """Somebody else holds it. The caller parks its copy until the lease ends; it never acks it as a duplicate."""
+
+    record: ClaimRecord
+    until: datetime
+
+
+@attrs.frozen
+class Unknown:
+    """It may have been sent, and the caller now holds it to find out. It must not send it again before it knows."""
+
+    record: ClaimRecord
+
+
+@attrs.frozen
+class Done:
+    """It is settled. The caller makes sure that the other stores show it, then answers duplicate."""
+
+    record: ClaimRecord
+    convicted: bool = False
+    """Whether this very claim settled it, as poison."""
+
+
+ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done
+"""What a claim is answered; match on it."""
+
+
+# ------------------------------------------------------------------------------------------------------ taking hold
+def take(
+    record: ClaimRecord | None,
+    key: str,
+    *,
+    fingerprint: str | None,
+    owner: str,
+    lease: float,
+    poison: PoisonRule,
+    now: datetime,
+) -> tuple[ClaimRecord, ClaimAnswer]:
+    """Answer a claim on `key`; return the record to store and the answer.
+
+    A repeated claim by the same owner, whose first answer was lost, is granted again.
+
+    Raises:
+        FingerprintMismatchError: the key was claimed before with another payload.
+    """
+    if record is None:
+        record = ClaimRecord(key=key, opened_at=now, fingerprint=fingerprint)
+    elif fingerprint is not None and record.fingerprint not in (None, fingerprint):
+        raise FingerprintMismatchError(key)
+    if record.lease is not None and not record.lease.is_over(now):
+        if record.lease.owner == owner and record.state is not ClaimState.SENDING:
+            return record, Claimed(record) if record.state is ClaimState.CLAIMED else Unknown(record)
+        return record, InProgress(record, record.lease.deadline)
+    record = _without_lapsed_holder(record, now)
+    if record.state is ClaimState.DONE:
+        return record, Done(record)
+    if record.not_before is not None and record.not_before > now:
+        return record, NotDue(record, record.not_before)
+    if record.state is ClaimState.UNKNOWN:
+        record = _hold(record, ClaimState.UNKNOWN, owner, lease, now)
+        return record, Unknown(record)
+    if record.crashes_since(now - timedelta(seconds=poison.window)) >= poison.limit:
+        record = _convict(record, now)
+        return record, Done(record, convicted=True)
+    counters = attrs.evolve(record.counters, started=record.counters.started + 1)
+    record = attrs.evolve(_hold(record, ClaimState.CLAIMED, owner, lease, now), counters=counters)
+    return record, Claimed(record)
+
+
+def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: datetime) -> ClaimRecord | None:
+    """Take hold of an unknown message to find out about it, or return None when there is nothing to find out now."""
+    if record is None or not is_unsettled(record, now):
+        return None
+    return _hold(_without_lapsed_holder(record, now), ClaimState.UNKNOWN, owner, lease, now)
+
+
+def is_unsettled(record: ClaimRecord, now: datetime) -> bool:
+    """Tell whether it is time to find out whether a send had happened."""
+    if record.lease is not None:
+        return record.lease.is_over(now) and record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
+    return record.state is ClaimState.UNKNOWN and (record.not_before is None or record.not_before <= now)
+
+
+def _hold(record: ClaimRecord, state: ClaimState, owner: str, lease: float, now: datetime) -> ClaimRecord:
+    seq = record.seq + 1
+    return attrs.evolve(record, state=state, seq=seq, lease=Lease(owner, seq, later(now, lease)), not_before=None)
+
+
+def _without_lapsed_holder(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    """Return the record after its holder, if any, is known to be gone."""
+    lease = record.lease
+    if lease is None:
+        return record
+    if record.state is ClaimState.UNKNOWN:  # it only asked; nothing was tried
+        return attrs.evolve(record, lease=None)
+    sending = record.state is ClaimState.SENDING
+    failure = Failure(
+        error_class=ErrorClass.INTERNAL_ERROR,
+        error_code=WORKER_LOST,
+        error_message=f"the lease of {lease.owner} ended {'while it was sending' if sending else 'before it had sent'}",
+        stage="send" if sending else None,
+        outcome=Outcome.UNKNOWN if sending else Outcome.NOT_SENT,
+        rule="claim.lease_ended",
+    )
+    action = Action.VERIFY if sending else Action.RETRY
+    attempt = _attempt(record, failure, action, 0.0, "the worker was lost", min(lease.deadline, now), lease.owner)
+    return attrs.evolve(
+        record,
+        state=ClaimState.UNKNOWN if sending else ClaimState.FREE,
+        lease=None,
+        attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:],
+        counters=attrs.evolve(record.counters, crashed=record.counters.crashed + 1),
+    )
+
+
+def _convict(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    failure = Failure(
+        error_class=ErrorClass.POISON_MESSAGE,
+        error_message=f"{record.counters.crashed} workers were lost while they had this message",
+        outcome=Outcome.NOT_SENT,
+        rule="claim.poison",
+    )
+    attempt = _attempt(record, failure, Action.DEAD_LETTER, 0.0, "poison message, quarantined unprocessed", now, None)
+    dead = _done(record, DispositionKind.DEAD_LETTERED, DeadLetterReason.POISON_MESSAGE, letter=True)
+    return attrs.evolve(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
+
+
+def is_crash(attempt: Attempt) -> bool:
+    """Tell whether a try ended with its worker."""
+    return attempt.failure.error_code == WORKER_LOST and attempt.failure.error_class == ErrorClass.INTERNAL_ERROR
+
+
+# --------------------------------------------------------------------------------------------------------- settling
+def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
+    """Mark that the send begins and renew the lease; None when the claim is not held with `token` any more."""
+    if record is None or record.seq != token or record.lease is None:
+        return None
+    if record.state not in (ClaimState.CLAIMED, ClaimState.SENDING):
+        return None
+    renewed = attrs.evolve(record.lease, deadline=later(now, lease))
+    return attrs.evolve(record, state=ClaimState.SENDING, lease=renewed)
+
+
+def write(
+    stored: ClaimRecord | None, settled: ClaimRecord, token: int, *, delay: float, now: datetime
+) -> ClaimRecord | None:
+    """Return `settled` with its instants if the claim is still held with `token`, else None.
+
+    Repeating a settlement whose answer was lost gives what was stored the first time.
+    """
+    if stored is None:
+        return None
+    if stored.seq == token and stored.lease is not None:
+        waits = settled.state in (ClaimState.WAITING, ClaimState.UNKNOWN)
+        return attrs.evolve(
+            settled,
+            not_before=later(now, delay) if waits else None,
+            settled_at=now if settled.state is ClaimState.DONE else None,
+        )
+    same = attrs.evolve(settled, not_before=stored.not_before, settled_at=stored.settled_at)
+    return stored if stored == same else None
+
+
+def confirm(
+    record: ClaimRecord | None, key: str, *, provider: str | None, provider_id: str | None, now: datetime
+) -> ClaimRecord:
+    """Return the record once it is known that the provider accepted the message: a fact, whoever holds the claim."""
+    if record is None:
+        record = ClaimRecord(key=key, opened_at=now)
+    if record.disposition is DispositionKind.SENT:
+        return record
+    return attrs.evolve(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
+
+
+def sent(record: ClaimRecord, *, provider: str | None = None, provider_id: str | None = None) -> ClaimRecord:
+    """Return the record after the provider accepted the message."""
+    return attrs.evolve(
+        _done(record, DispositionKind.SENT, None, letter=False), provider=provider, provider_id=provider_id
+    )
+
+
+def failed(record: ClaimRecord, failure: Failure, decision: Decision, *, failed_at: datetime) -> ClaimRecord:
+    """Return the record after a failed try and the decision on it."""
+    worker = record.lease.owner if record.lease else None
+    attempt = _attempt(record, failure, decision.action, decision.delay, decision.reason, failed_at, worker)
+    record = attrs.evolve(
+        record,
+        attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:],
+        counters=attrs.evolve(record.counters, failed=record.counters.failed + 1),
+    )
+    return decided(record, decision)
+
+
+def decided(record: ClaimRecord, decision: Decision) -> ClaimRecord:
+    """Return the record after a decision that adds no try: a pause, or the answer to a verification."""
+    if decision.action is Action.RETRY:
+        return _let_go(record, ClaimState.WAITING)
+    if decision.action is Action.VERIFY:
+        return _let_go(record, ClaimState.UNKNOWN, checks=record.checks + (record.state is ClaimState.UNKNOWN))
+    letter = decision.action is not Action.MARK_BOUNCED or decision.audit
+    return _done(record, DISPOSITIONS[decision.action], decision.dead_letter_reason, letter=letter)
+
+
+DISPOSITIONS: Final = {
+    Action.DEAD_LETTER: DispositionKind.DEAD_LETTERED,
+    Action.MARK_BOUNCED: DispositionKind.BOUNCED,
+    Action.MANUAL_REVIEW: DispositionKind.HELD_FOR_REVIEW,
+    Action.DISCARD: DispositionKind.DISCARDED,
+}
+"""What becomes of a message by each final action."""
+
+
+def _done(
+    record: ClaimRecord, disposition: DispositionKind, reason: DeadLetterReason | None, *, letter: bool
+) -> ClaimRecord:
+    letter_id = dead_letter_id(record.key, record.generation) if letter else record.dead_letter_id
+    return attrs.evolve(
+        _let_go(record, ClaimState.DONE), disposition=disposition, reason=reason, dead_letter_id=letter_id
+    )
+
+
+def _let_go(record: ClaimRecord, state: ClaimState, *, checks: int = 0) -> ClaimRecord:
+    return attrs.evolve(record, state=state, seq=record.seq + 1, lease=None, not_before=None, checks=checks)
+
+
+def _attempt(
+    record: ClaimRecord,
+    failure: Failure,
+    action: Action,
+    delay: float,
+    reason: str,
+    failed_at: datetime,
+    worker: str | None,
+) -> Attempt:
+    return Attempt(
+        number=record.counters.failed + record.counters.crashed + 1,
+        generation=record.generation,
+        failed_at=failed_at,
+        failure=failure,
+        action=action,
+        delay=delay,
+        reason=reason,
+        worker=worker,
+    )

@@ -1,0 +1,169 @@
+"""A message: one unit of work, as the application's queue delivered it.
+
+The body stays byte for byte what came in; the payload is the body read as JSON, on demand. So a message whose body is
+broken can still be claimed, counted, parked and dead-lettered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from . import codec
+from .codec import JSON
+from .errors import InvalidMessageError, InvalidPayloadError, PayloadTooLargeError
+
+__all__ = ["DEFAULT_MAX_PAYLOAD", "MAX_ID_LENGTH", "Message", "check_id", "receive"]
+
+MAX_ID_LENGTH: Final = 255
+"""Characters in a message id."""
+DEFAULT_MAX_PAYLOAD: Final = 1_048_576
+"""Bytes in a payload, unless said otherwise."""
+
+_ID_FIELDS = ("message_id", "id")
+_ATTRIBUTE_FIELDS = ("campaign_id", "recipient", "provider", "tenant", "template_id")
+
+
+def check_id(value: str, name: str = "message id") -> str:
+    """Return `value` if it can be a key in every store.
+
+    Raises:
+        InvalidMessageError: it is not text, empty, over 255 characters, or holds a NUL or a lone surrogate.
+    """
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+        raise InvalidMessageError(f"the {name} is {value!r}; allowed is text of 1 to {MAX_ID_LENGTH} characters")
+    if not 0 < len(value) <= MAX_ID_LENGTH:
+        seen = "empty" if not value else f"{len(value):,} characters long ({value[:20]!r}...)"
+        raise InvalidMessageError(f"the {name} is {seen}; allowed is text of 1 to {MAX_ID_LENGTH} characters")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidMessageError(
+            f"the {name} {value!r} holds a NUL or a lone surrogate, which not every store can keep"
+        )
+    return value
+
+
+def _frozen_attributes(value: Mapping[str, str] | None) -> dict[str, str]:
+    attributes = dict(value or {})
+    for name, item in attributes.items():
+        if not isinstance(name, str) or not isinstance(item, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidMessageError(f"the attribute {name!r} is {item!r}; names and values of attributes are text")
+    return attributes
+
+
+@attrs.frozen(init=False)
+class Message:
+    """One unit of work.
+
+    Args:
+        id: unique for this piece of work, 1 to 255 characters; it is the idempotency key.
+        payload: a JSON value, or the bytes of a body, which are kept as they are.
+        attributes: text by name: campaign_id, recipient, provider, tenant, ...
+        max_payload: bytes that the body may have.
+
+    Raises:
+        InvalidMessageError: the id or an attribute is not allowed.
+        InvalidPayloadError: the payload cannot be written as JSON.
+        PayloadTooLargeError: the body is larger than `max_payload`.
+
+    Example:
+        >>> message = Message("welcome-17", {"name": "Ada"}, attributes={"recipient": "ada@example.org"})
+        >>> message.payload["name"], message.body
+        ('Ada', b'{"name":"Ada"}')
+    """
+
+    id: str
+    body: bytes
+    attributes: Mapping[str, str] = attrs.field(hash=False)
+
+    def __init__(
+        self,
+        id: str,
+        payload: JSON | bytes,
+        attributes: Mapping[str, str] | None = None,
+        *,
+        max_payload: int = DEFAULT_MAX_PAYLOAD,
+    ) -> None:
+        body = bytes(payload) if isinstance(payload, (bytes, bytearray)) else codec.encode(payload)
+        if len(body) > max_payload:
+            raise PayloadTooLargeError(len(body), max_payload)
+        self.__attrs_init__(  # type: ignore[attr-defined,unused-ignore]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+            id=check_id(id), body=body, attributes=_frozen_attributes(attributes)
+        )
+
+    @property
+    def payload(self) -> JSON:
+        """The body read as JSON, anew at each access.
+
+        Raises:
+            InvalidPayloadError: the body is not JSON.
+        """
+        return codec.decode(self.body)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the body, equal for equal JSON whatever its spacing (not its order), for spotting a reused id."""
+        try:
+            body = codec.encode(self.payload)
+        except InvalidPayloadError:
+            body = self.body
+        return hashlib.sha256(body).hexdigest()[:32]
+
+
+def _is_id(value: JSON) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def receive(
+    raw: Message | bytes | str | Mapping[str, JSON],
+    *,
+    id: str | None = None,
+    max_payload: int = DEFAULT_MAX_PAYLOAD,
+) -> Message:
+    """Take in what an application's queue delivered, whatever its state.
+
+    The id is the one given, else the payload's "message_id" or "id", else a digest of the body, so that every copy of a
+    broken payload is the same message. Well-known text fields of a JSON object become attributes.
+
+    Args:
+        raw: a message, a body (bytes or text), or a JSON object.
+        id: the queue's or envelope's id for it, 1 to 255 characters.
+        max_payload: bytes that the body may have.
+
+    Raises:
+        InvalidMessageError: the id is not allowed, `id` contradicts the message's own, or `raw` is of another type.
+        InvalidPayloadError: a mapping cannot be written as JSON.
+        PayloadTooLargeError: the body is larger than `max_payload`.
+    """
+    if isinstance(raw, Message):
+        if id is not None and id != raw.id:
+            raise InvalidMessageError(
+                f"the message {raw.id!r} was handed over with the other id {id!r}; give one of them"
+            )
+        if len(raw.body) > max_payload:
+            raise PayloadTooLargeError(len(raw.body), max_payload)
+        return raw
+    if isinstance(raw, Mapping):
+        body = codec.encode(raw)
+    elif isinstance(raw, str):
+        body = raw.encode("utf-8", "surrogatepass")
+    elif isinstance(raw, (bytes, bytearray, memoryview)):
+        body = bytes(raw)
+    else:
+        raise InvalidMessageError(
+            f"what was handed over is a {type(raw).__name__}; allowed are a Message, bytes, text or a mapping"
+        )
+    if len(body) > max_payload:
+        raise PayloadTooLargeError(len(body), max_payload)
+    try:
+        payload = codec.decode(body)
+    except InvalidPayloadError:
+        payload = None
+    fields: Mapping[str, JSON] = payload if isinstance(payload, Mapping) else {}
+    attributes = {name: value for name in _ATTRIBUTE_FIELDS if isinstance(value := fields.get(name), str)}
+    if id is None:
+        own = next((fields[name] for name in _ID_FIELDS if _is_id(fields.get(name))), None)
+        id = f"sha256:{hashlib.sha256(body).hexdigest()}" if own is None else str(own)
+    return Message(id, body, attributes, max_payload=max_payload)

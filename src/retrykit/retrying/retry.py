@@ -1,0 +1,299 @@
+"""`@retry`: call a function again when it failed and the policy says so.
+
+A call that succeeds costs a `try`. Everything else is made at the first failure: which error it was, how often it has
+failed, how long to wait. What leaves in the end is the last error itself, with a note that says why it was not retried.
+Cancellation, KeyboardInterrupt, SystemExit and GeneratorExit pass untouched: they are not failures.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from typing import ParamSpec, TypeAlias, TypeVar, cast, overload
+
+from ..classification import ErrorClassifier
+from ..clock import Clock, current_clock
+from ..decision import Action, Attempt, Decision
+from ..errors import ConfigurationError, RetryLater
+from ..events import AttemptFailed, Listener, emit
+from ..failure import ErrorClass, ErrorGroup, Failure
+from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
+from ..policy.matrix import PolicyMatrix
+from ..times import Duration, seconds
+
+__all__ = ["OnError", "retry"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OnError: TypeAlias = type[Exception] | ErrorGroup | ErrorClass | Callable[[Exception], bool] | tuple["OnError", ...]
+"""What the short form retries: an exception type, an error group or class, a predicate, or a tuple of these."""
+
+
+class retry:  # noqa: N801 - used as a decorator
+    """Retry the calls of a function.
+
+    The matrix form, `@retry(EMAIL_MATRIX)`, classifies each error and lets the matrix decide. The short form,
+    `@retry(on=OSError, attempts=3)`, retries what `on` names and nothing else; whoever writes it vouches that a repeated
+    call does no harm.
+
+    Args:
+        matrix: the policy of the matrix form.
+        on: what the short form retries.
+        attempts: calls in all of the short form, >= 1.
+        backoff: the waits of the short form: a backoff, a list of durations, or a function of the retry's number.
+        max_elapsed: no wait begins that would end later than this after the call began; None: no limit.
+        max_inline_delay: a longer wait of the matrix form raises `RetryLater` instead of sleeping.
+        classifier: how failures are recognised.
+        on_event: listeners; told of every failed attempt.
+        clock: where the time comes from; None: the clock in force.
+        rng: the source of the jitter; None: the `random` module.
+
+    Raises:
+        ConfigurationError: both forms are mixed, or a value is not allowed.
+
+    Example:
+        >>> calls = []
+        >>> @retry(on=ConnectionError, attempts=3, backoff=[0])
+        ... def fetch() -> str:
+        ...     calls.append(1)
+        ...     if len(calls) < 3:
+        ...         raise ConnectionResetError("gone")
+        ...     return "there"
+        >>> fetch(), len(calls)
+        ('there', 3)
+    """
+
+    @overload
+    def __init__(
+        self,
+        matrix: PolicyMatrix,
+        *,
+        max_elapsed: Duration | None = ...,
+        max_inline_delay: Duration = ...,
+        classifier: ErrorClassifier | None = ...,
+        on_event: Iterable[Listener] = ...,
+        clock: Clock | None = ...,
+        rng: Rng | None = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        *,
+        on: OnError,
+        attempts: int = ...,
+        backoff: BackoffLike = ...,
+        max_elapsed: Duration | None = ...,
+        classifier: ErrorClassifier | None = ...,
+        on_event: Iterable[Listener] = ...,
+        clock: Clock | None = ...,
+        rng: Rng | None = ...,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        matrix: PolicyMatrix | None = None,
+        *,
+        on: OnError | None = None,
+        attempts: int = 3,
+        backoff: BackoffLike = exponential(0.1, cap="10s"),  # noqa: B008 - an immutable value
+        max_elapsed: Duration | None = None,
+        max_inline_delay: Duration = "1m",
+        classifier: ErrorClassifier | None = None,
+        on_event: Iterable[Listener] = (),
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> None:
+        if (matrix is None) == (on is None):
+            raise ConfigurationError(
+                "retry() takes either a matrix, as retry(EMAIL_MATRIX), or on=, as retry(on=OSError)"
+            )
+        if matrix is not None and not isinstance(matrix, PolicyMatrix):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"the matrix of retry() is {matrix!r}; allowed is a PolicyMatrix")
+        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
+            raise ConfigurationError(f"attempts is {attempts!r}; allowed are whole numbers >= 1")
+        self._matrix = matrix
+        self._matches = _matcher(on) if on is not None else None
+        self._attempts = attempts
+        self._backoff: Backoff = as_backoff(backoff)
+        self._max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
+        self._max_inline_delay = seconds(max_inline_delay, "max_inline_delay")
+        self._classifier = classifier
+        self._listeners = tuple(on_event)
+        self._clock = clock
+        self._rng = rng
+
+    def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
+        """Return `fn` with its calls retried.
+
+        Raises:
+            TypeError: `fn` is a generator function, whose items cannot be taken back, a class, or not callable.
+        """
+        _refuse(fn)
+        if _is_async(fn):
+            return cast("Callable[P, R]", self._wrap_async(cast("Callable[P, Awaitable[object]]", fn)))
+        return self._wrap(fn)
+
+    def _wrap(self, fn: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(fn)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            failures: _Failures | None = None
+            began = self._began()
+            while True:
+                try:
+                    return fn(*args, **kwargs)
+                except Exception as error:
+                    if failures is None:
+                        failures = _Failures(self, fn, began)
+                    delay = failures.delay_after(error)
+                    if delay is None:
+                        raise
+                if delay:
+                    self._time().sleep(delay)
+
+        return call
+
+    def _wrap_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        @functools.wraps(fn)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            failures: _Failures | None = None
+            began = self._began()
+            while True:
+                try:
+                    return await fn(*args, **kwargs)
+                except Exception as error:
+                    if failures is None:
+                        failures = _Failures(self, fn, began)
+                    delay = failures.delay_after(error)
+                    if delay is None:
+                        raise
+                if delay:
+                    await self._time().sleep_async(delay)
+
+        return call
+
+    def _began(self) -> float | None:
+        return None if self._max_elapsed is None else self._time().monotonic()
+
+    def _time(self) -> Clock:
+        return self._clock or current_clock()
+
+    def _decide(self, error: Exception, failure: Failure, history: list[Attempt], age: float) -> Decision:
+        rng = self._rng or _default_rng()
+        if self._matrix is not None:
+            return self._matrix.decide(failure, history, age=age, rng=rng)
+        number = len(history) + 1
+        if self._matches is None or not self._matches(error):
+            return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, not among what is retried")
+        if number >= self._attempts:
+            return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, all {self._attempts} attempts used")
+        delay = max(self._backoff.delay(number, rng), failure.retry_after or 0.0)
+        reason = f"{failure.error_class}, retry {number} of {self._attempts - 1}, waits {delay:g} s"
+        return Decision(Action.RETRY, delay, reason)
+
+
+class _Failures:
+    """The failed attempts of one call; made at the first of them."""
+
+    __slots__ = ("_began", "_classifier", "_history", "_retry", "_subject")
+
+    def __init__(self, policy: retry, fn: Callable[..., object], began: float | None) -> None:
+        self._retry = policy
+        self._subject = getattr(fn, "__qualname__", None) or repr(fn)
+        self._began = began
+        self._classifier = policy._classifier or _default_classifier()
+        self._history: list[Attempt] = []
+
+    def delay_after(self, error: Exception) -> float | None:
+        """Decide on one more failed attempt.
+
+        Returns:
+            The seconds to wait before the next one; None when there is none, and then the error carries a note.
+
+        Raises:
+            RetryLater: the wait is longer than a caller should wait for.
+        """
+        policy = self._retry
+        clock = policy._time()
+        now = clock.now()
+        age = (now - self._history[0].failed_at).total_seconds() if self._history else 0.0
+        failure = self._classifier.classify(error)
+        decision = policy._decide(error, failure, self._history, age)
+        number = len(self._history) + 1
+        if decision.action is Action.RETRY and self._began is not None and policy._max_elapsed is not None:
+            elapsed = clock.monotonic() - self._began
+            if elapsed + decision.delay > policy._max_elapsed:
+                limit = f"{failure.error_class}, a wait of {decision.delay:g} s would pass the limit of "
+                decision = Decision(Action.DEAD_LETTER, 0.0, f"{limit}{policy._max_elapsed:g} s")
+        emit(
+            policy._listeners,
+            AttemptFailed(at=now, subject=self._subject, attempt=number, failure=failure, decision=decision),
+        )
+        if decision.action is not Action.RETRY:
+            error.add_note(f"retrykit: attempt {number} of {self._subject} was the last: {decision.reason}")
+            return None
+        if policy._matrix is not None and decision.delay > policy._max_inline_delay:
+            raise RetryLater(failure, decision) from error
+        self._history.append(
+            Attempt(
+                number=number,
+                generation=1,
+                failed_at=now,
+                failure=failure,
+                action=decision.action,
+                delay=decision.delay,
+                reason=decision.reason,
+            )
+        )
+        return decision.delay
+
+
+@functools.cache
+def _default_classifier() -> ErrorClassifier:
+    return ErrorClassifier()
+
+
+@functools.cache
+def _default_rng() -> Rng:
+    import random  # only on the failing path
+
+    return cast("Rng", random)
+
+
+def _matcher(on: OnError) -> Callable[[Exception], bool]:
+    """Return the test that `on` stands for."""
+    if isinstance(on, tuple):
+        tests = [_matcher(item) for item in on]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return lambda error: any(test(error) for test in tests)
+    if isinstance(on, type):
+        if not issubclass(on, Exception):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"on is {on!r}; allowed are subclasses of Exception: others are not failures")
+        return lambda error: isinstance(error, on)
+    if isinstance(on, ErrorGroup):
+        return lambda error: _default_classifier().classify(error).group is on
+    if isinstance(on, ErrorClass):
+        return lambda error: _default_classifier().classify(error).error_class == on
+    if callable(on):
+        return on
+    raise ConfigurationError(
+        f"on is {on!r}; allowed are exception types, ErrorGroup, ErrorClass, a predicate, or a tuple of these"
+    )
+
+
+def _refuse(fn: object) -> None:
+    kind = type(fn).__name__
+    if kind in ("staticmethod", "classmethod"):
+        raise TypeError(f"retry() stands above @{kind}; put @{kind} above it")
+    if isinstance(fn, type) or not callable(fn):
+        raise TypeError(f"retry() decorates functions, not {fn!r}")
+    plain = inspect.unwrap(fn.func if isinstance(fn, functools.partial) else fn)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise TypeError(
+            f"{fn!r} is a generator function: items it has given cannot be taken back; retry the call that makes each item"
+        )
+
+
+def _is_async(fn: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

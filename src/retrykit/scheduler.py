@@ -1,0 +1,140 @@
+"""The retry scheduler: messages whose wait is over go back to the application's own queue.
+
+Claim a batch, publish each message, then remove it. A scheduler that dies in between publishes again when its lease
+ends: a message may come twice, which its claim sorts out, but none is lost. Any number of schedulers may run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+from typing import Final
+
+from ._steps import Steps, arun, do, run
+from .clock import Clock, current_clock
+from .events import Listener, MessageRepublished, PublishFailed, emit
+from .lease import new_owner
+from .message import Message
+from .stores import AsyncBackend, AsyncRetryStore, Backend, RetryStore
+from .times import Duration, seconds
+
+__all__ = ["AsyncRetryScheduler", "RetryScheduler"]
+
+_RELEASE_DELAY: Final = 5.0
+"""Seconds until a message that could not be published is due again."""
+
+
+class _SchedulerFlow:
+    """The one logic of both colours."""
+
+    def __init__(
+        self,
+        retries: RetryStore | AsyncRetryStore,
+        publish: Callable[[Message], object],
+        batch: int,
+        lease: Duration,
+        poll: Duration,
+        on_event: Iterable[Listener],
+        clock: Clock | None,
+    ) -> None:
+        self._retries = retries
+        self._publish = publish
+        self._batch = batch
+        self._lease = seconds(lease, "lease", positive=True)
+        self._poll = seconds(poll, "poll", positive=True)
+        self._listeners = tuple(on_event)
+        self._clock = clock
+        self._owner = new_owner()
+        self._claims = count(1)
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Let `run` end after the batch it is at; safe from other threads and from signal handlers."""
+        self._stopped = True
+
+    def _time(self) -> Clock:
+        return self._clock or current_clock()
+
+    def _run_once(self) -> Steps[int]:
+        owner = f"{self._owner}/{next(self._claims)}"
+        batch = yield from do(self._retries.claim_due, self._batch, owner=owner, lease=self._lease)
+        published = 0
+        for due in batch:
+            try:
+                yield from do(self._publish, due.message)
+            except Exception as error:  # noqa: BLE001 - the application's queue: whatever it says, the message stays
+                failed = PublishFailed(at=self._time().now(), message_id=due.message.id, error=type(error).__name__)
+                emit(self._listeners, failed)
+                yield from do(self._retries.release, due, delay=_RELEASE_DELAY)
+            else:
+                yield from do(self._retries.ack, due)
+                published += 1
+                event = MessageRepublished(at=self._time().now(), message_id=due.message.id, due_at=due.due_at)
+                emit(self._listeners, event)
+        return published
+
+    def _run(self, sleep: Callable[[float], Awaitable[None] | None]) -> Steps[None]:
+        while not self._stopped:
+            published = yield from self._run_once()
+            if published < self._batch and not self._stopped:
+                yield from do(sleep, self._poll)
+
+
+class RetryScheduler(_SchedulerFlow):
+    """Republishes due messages.
+
+    Args:
+        backend: where the retry queue is.
+        publish: puts a message into the application's own queue; when it raises, the message stays.
+        batch: messages taken at once, >= 1.
+        lease: for how long a batch is held, longer than publishing it takes.
+        poll: the pause when nothing is due.
+        on_event: listeners.
+        clock: where the time comes from; None: the clock in force.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        publish: Callable[[Message], object],
+        *,
+        batch: int = 100,
+        lease: Duration = "1m",
+        poll: Duration = 1.0,
+        on_event: Iterable[Listener] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(backend.retries, publish, batch, lease, poll, on_event, clock)
+
+    def run_once(self) -> int:
+        """Republish one batch of due messages and return how many there were."""
+        return run(self._run_once())
+
+    def run(self) -> None:
+        """Republish due messages until `stop` is called."""
+        run(self._run(self._time().sleep))
+
+
+class AsyncRetryScheduler(_SchedulerFlow):
+    """`RetryScheduler` for asynchronous callers."""
+
+    def __init__(
+        self,
+        backend: AsyncBackend,
+        publish: Callable[[Message], Awaitable[object]],
+        *,
+        batch: int = 100,
+        lease: Duration = "1m",
+        poll: Duration = 1.0,
+        on_event: Iterable[Listener] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(backend.retries, publish, batch, lease, poll, on_event, clock)
+
+    async def run_once(self) -> int:
+        """Republish one batch of due messages and return how many there were."""
+        return await arun(self._run_once())
+
+    async def run(self) -> None:
+        """Republish due messages until `stop` is called."""
+        await arun(self._run(self._time().sleep_async))

@@ -1,0 +1,60 @@
+"""The store contracts: what a user may subclass, and what every backend provides.
+
+Five contracts, each in a synchronous and an asynchronous form with the same names: claims, retries, dead letters,
+deliveries, circuits.
+"""
+
+from .as_async import as_async
+from .backend import AsyncBackend, Backend
+from .circuits import AsyncCircuitStore, CircuitStore, Pause
+from .claims import (
+    AsyncClaimStore,
+    ClaimAnswer,
+    Claimed,
+    ClaimRecord,
+    ClaimState,
+    ClaimStore,
+    Counters,
+    Done,
+    InProgress,
+    NotDue,
+    PoisonRule,
+    Unknown,
+)
+from .dead_letters import AsyncDeadLetterStore, DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
+from .deliveries import AsyncDeliveryStore, Delivery, DeliveryStatus, DeliveryStore
+from .retries import AsyncRetryStore, DueMessage, RetryStats, RetryStore
+
+__all__ = [
+    "AsyncBackend",
+    "AsyncCircuitStore",
+    "AsyncClaimStore",
+    "AsyncDeadLetterStore",
+    "AsyncDeliveryStore",
+    "AsyncRetryStore",
+    "Backend",
+    "CircuitStore",
+    "ClaimAnswer",
+    "ClaimRecord",
+    "ClaimState",
+    "ClaimStore",
+    "Claimed",
+    "Counters",
+    "DeadLetterPage",
+    "DeadLetterQuery",
+    "DeadLetterStore",
+    "Delivery",
+    "DeliveryStatus",
+    "DeliveryStore",
+    "Done",
+    "DueMessage",
+    "Facet",
+    "InProgress",
+    "NotDue",
+    "Pause",
+    "PoisonRule",
+    "RetryStats",
+    "RetryStore",
+    "Unknown",
+    "as_async",
+]

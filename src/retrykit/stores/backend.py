@@ -1,0 +1,84 @@
+"""A backend: the five stores that live in one place."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .circuits import AsyncCircuitStore, CircuitStore
+from .claims import AsyncClaimStore, ClaimStore
+from .dead_letters import AsyncDeadLetterStore, DeadLetterStore
+from .deliveries import AsyncDeliveryStore, DeliveryStore
+from .retries import AsyncRetryStore, RetryStore
+
+__all__ = ["AsyncBackend", "Backend"]
+
+
+class Backend(Protocol):
+    """Five stores for synchronous callers; any object that has them is one."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether a call may wait for a disk, a lock or a network."""
+        ...
+
+    @property
+    def claims(self) -> ClaimStore:
+        """The claim records."""
+        ...
+
+    @property
+    def retries(self) -> RetryStore:
+        """The retry queue."""
+        ...
+
+    @property
+    def dead_letters(self) -> DeadLetterStore:
+        """The dead letter queue."""
+        ...
+
+    @property
+    def deliveries(self) -> DeliveryStore:
+        """The delivery log."""
+        ...
+
+    @property
+    def circuits(self) -> CircuitStore:
+        """The pauses."""
+        ...
+
+    def close(self) -> None:
+        """Close what the backend opened itself."""
+        ...
+
+
+class AsyncBackend(Protocol):
+    """Five stores for asynchronous callers; any object that has them is one."""
+
+    @property
+    def claims(self) -> AsyncClaimStore:
+        """The claim records."""
+        ...
+
+    @property
+    def retries(self) -> AsyncRetryStore:
+        """The retry queue."""
+        ...
+
+    @property
+    def dead_letters(self) -> AsyncDeadLetterStore:
+        """The dead letter queue."""
+        ...
+
+    @property
+    def deliveries(self) -> AsyncDeliveryStore:
+        """The delivery log."""
+        ...
+
+    @property
+    def circuits(self) -> AsyncCircuitStore:
+        """The pauses."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what the backend opened itself."""
+        ...

@@ -1,0 +1,298 @@
+"""The claim store: one record per message, on which every decision rests.
+
+Guarantees every store has to give, and every method relies on:
+
+- each operation is atomic: of many claimers racing for a key exactly one is answered `Claimed`;
+- a holder is fenced by its token: `begin_send` and `settle` are refused (None) once somebody else has taken over;
+- time is the store's own: a wait or a lease is never over early by its clock;
+- every operation may be repeated after a lost answer;
+- records of unfinished messages never expire.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Awaitable, Sequence
+from typing import cast, final
+
+from .._steps import Steps, arun, do, run
+from ..machines.claim import (
+    ClaimAnswer,
+    Claimed,
+    ClaimRecord,
+    ClaimState,
+    Counters,
+    Done,
+    InProgress,
+    NotDue,
+    PoisonRule,
+    Unknown,
+)
+from ..message import check_id
+from ..times import Duration, seconds
+from ._checks import check_limit
+
+__all__ = [
+    "AsyncClaimStore",
+    "ClaimAnswer",
+    "ClaimRecord",
+    "ClaimState",
+    "ClaimStore",
+    "Claimed",
+    "Counters",
+    "Done",
+    "InProgress",
+    "NotDue",
+    "PoisonRule",
+    "Unknown",
+]
+
+
+class _Claims(abc.ABC):
+    """The one logic of both colours: check, then call the primitive."""
+
+    @abc.abstractmethod
+    def _claim(
+        self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule
+    ) -> Awaitable[ClaimAnswer] | ClaimAnswer: ...
+
+    @abc.abstractmethod
+    def _claim_unknown(
+        self, key: str, owner: str, lease: float
+    ) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _begin_send(self, key: str, token: int, lease: float) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _settle(
+        self, record: ClaimRecord, token: int, delay: float
+    ) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _confirm(
+        self, key: str, provider: str | None, provider_id: str | None
+    ) -> Awaitable[ClaimRecord] | ClaimRecord: ...
+
+    @abc.abstractmethod
+    def _get(self, key: str) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _unsettled(self, limit: int) -> Awaitable[Sequence[str]] | Sequence[str]: ...
+
+    def _claim_flow(
+        self, key: str, fingerprint: str | None, owner: str, lease: Duration, poison: PoisonRule
+    ) -> Steps[ClaimAnswer]:
+        length = seconds(lease, "lease", positive=True)
+        answer = yield from do(self._claim, check_id(key, "key"), fingerprint, owner, length, poison)
+        return cast("ClaimAnswer", answer)  # checkers widen the union
+
+    def _claim_unknown_flow(self, key: str, owner: str, lease: Duration) -> Steps[ClaimRecord | None]:
+        length = seconds(lease, "lease", positive=True)
+        return (yield from do(self._claim_unknown, check_id(key, "key"), owner, length))
+
+    def _begin_send_flow(self, key: str, token: int, lease: Duration) -> Steps[ClaimRecord | None]:
+        length = seconds(lease, "lease", positive=True)
+        return (yield from do(self._begin_send, check_id(key, "key"), token, length))
+
+    def _settle_flow(self, record: ClaimRecord, token: int, delay: Duration) -> Steps[ClaimRecord | None]:
+        return (yield from do(self._settle, record, token, seconds(delay, "delay")))
+
+    def _confirm_flow(self, key: str, provider: str | None, provider_id: str | None) -> Steps[ClaimRecord]:
+        return (yield from do(self._confirm, check_id(key, "key"), provider, provider_id))
+
+    def _get_flow(self, key: str) -> Steps[ClaimRecord | None]:
+        return (yield from do(self._get, check_id(key, "key")))
+
+    def _unsettled_flow(self, limit: int) -> Steps[Sequence[str]]:
+        return (yield from do(self._unsettled, check_limit(limit)))
+
+
+class ClaimStore(_Claims):
+    """Claim records, for synchronous callers. Subclass it and write the seven primitives.
+
+    The pure functions of `retrykit.machines.claim` say what each operation does to the record; a primitive loads the
+    record, applies its function and stores the result, all in one atomic command.
+    """
+
+    @abc.abstractmethod
+    def _claim(
+        self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule
+    ) -> ClaimAnswer: ...
+
+    @abc.abstractmethod
+    def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord: ...
+
+    @abc.abstractmethod
+    def _get(self, key: str) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    def _unsettled(self, limit: int) -> Sequence[str]: ...
+
+    @final
+    def claim(
+        self,
+        key: str,
+        *,
+        owner: str,
+        fingerprint: str | None = None,
+        lease: Duration = 30.0,
+        poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
+    ) -> ClaimAnswer:
+        """Ask for the work on `key`.
+
+        Args:
+            key: the message id, 1 to 255 characters.
+            owner: who asks; a name of its own for every hold, since a repeated claim by the same owner is granted again.
+            fingerprint: a digest of the payload, to spot a key that is used for another one; None does not look.
+            lease: for how long the caller wants to hold it, > 0.
+            poison: over how many crashes the message is settled as poison instead of granted.
+
+        Returns:
+            `Claimed` when nobody holds it, it is not settled and no wait is running; a holder whose lease ended before
+            the send counts as a crash. `Unknown` when it may have been sent. `NotDue`, `InProgress` or `Done` otherwise.
+
+        Raises:
+            FingerprintMismatchError: the key was claimed before with another payload.
+            InvalidMessageError: the key is not allowed.
+        """
+        return run(self._claim_flow(key, fingerprint, owner, lease, poison))
+
+    @final
+    def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:
+        """Take hold of a message whose outcome is unknown, to find out about it; None when there is nothing to find out.
+
+        Args:
+            key: the message id.
+            owner: who asks; a name of its own for every hold.
+            lease: for how long the caller wants to hold it, > 0.
+        """
+        return run(self._claim_unknown_flow(key, owner, lease))
+
+    @final
+    def begin_send(self, key: str, token: int, *, lease: Duration) -> ClaimRecord | None:
+        """Mark that the send begins, and renew the lease.
+
+        Args:
+            key: the message id.
+            token: the `seq` of the record that `Claimed` carried.
+            lease: seconds from now; the send has to end before.
+
+        Returns:
+            The record in state `sending`, or None when somebody else has taken over: then go back to `claim`.
+        """
+        return run(self._begin_send_flow(key, token, lease))
+
+    @final
+    def settle(self, record: ClaimRecord, token: int, *, delay: Duration = 0.0) -> ClaimRecord | None:
+        """Store a decision: the first write after the outcome of a try is known.
+
+        Args:
+            record: the next record, made by one of the functions of `retrykit.machines.claim`.
+            token: the `seq` of the record that was held.
+            delay: seconds from now until a waiting or unknown message is due.
+
+        Returns:
+            The record as stored, or None when somebody else decides: then go back to `claim`.
+        """
+        return run(self._settle_flow(record, token, delay))
+
+    @final
+    def confirm(self, key: str, *, provider: str | None = None, provider_id: str | None = None) -> ClaimRecord:
+        """Record that the provider is known to have accepted the message: a fact, so it needs no token.
+
+        Args:
+            key: the message id.
+            provider: who accepted it, where known.
+            provider_id: the provider's own id, where known.
+        """
+        return run(self._confirm_flow(key, provider, provider_id))
+
+    @final
+    def get(self, key: str) -> ClaimRecord | None:
+        """Return the record of `key`, or None when it was never claimed."""
+        return run(self._get_flow(key))
+
+    @final
+    def unsettled(self, limit: int = 100) -> Sequence[str]:
+        """Return up to `limit` keys about which it is time to find out whether a send had happened, longest due first."""
+        return run(self._unsettled_flow(limit))
+
+
+class AsyncClaimStore(_Claims):
+    """`ClaimStore` for asynchronous callers: the same names, answers and guarantees."""
+
+    @abc.abstractmethod
+    async def _claim(
+        self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule
+    ) -> ClaimAnswer: ...
+
+    @abc.abstractmethod
+    async def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    async def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    async def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    async def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord: ...
+
+    @abc.abstractmethod
+    async def _get(self, key: str) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
+    async def _unsettled(self, limit: int) -> Sequence[str]: ...
+
+    @final
+    async def claim(
+        self,
+        key: str,
+        *,
+        owner: str,
+        fingerprint: str | None = None,
+        lease: Duration = 30.0,
+        poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
+    ) -> ClaimAnswer:
+        """Ask for the work on `key`, as `ClaimStore.claim`."""
+        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison))
+
+    @final
+    async def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:
+        """Take hold of a message whose outcome is unknown, as `ClaimStore.claim_unknown`."""
+        return await arun(self._claim_unknown_flow(key, owner, lease))
+
+    @final
+    async def begin_send(self, key: str, token: int, *, lease: Duration) -> ClaimRecord | None:
+        """Mark that the send begins, as `ClaimStore.begin_send`."""
+        return await arun(self._begin_send_flow(key, token, lease))
+
+    @final
+    async def settle(self, record: ClaimRecord, token: int, *, delay: Duration = 0.0) -> ClaimRecord | None:
+        """Store a decision, as `ClaimStore.settle`."""
+        return await arun(self._settle_flow(record, token, delay))
+
+    @final
+    async def confirm(self, key: str, *, provider: str | None = None, provider_id: str | None = None) -> ClaimRecord:
+        """Record a known acceptance, as `ClaimStore.confirm`."""
+        return await arun(self._confirm_flow(key, provider, provider_id))
+
+    @final
+    async def get(self, key: str) -> ClaimRecord | None:
+        """Return the record of `key`, or None when it was never claimed."""
+        return await arun(self._get_flow(key))
+
+    @final
+    async def unsettled(self, limit: int = 100) -> Sequence[str]:
+        """Return keys to find out about, as `ClaimStore.unsettled`."""
+        return await arun(self._unsettled_flow(limit))

@@ -1,0 +1,234 @@
+"""The dead letter store: the evidence of every message taken out of circulation.
+
+Guarantees every store has to give:
+
+- a letter's id is derived from message and generation, so that `put` may be repeated: it never doubles and never takes
+  a letter back into quarantine;
+- `resolve` holds also when it comes before the letter: the letter is then put as resolved;
+- nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Awaitable, Sequence
+from typing import Literal, TypeAlias, final
+
+import attrs
+
+from .._steps import Steps, arun, do, run
+from ..dead_letter import DeadLetter, DeadLetterState
+from ..decision import DeadLetterReason
+from ..errors import ConfigurationError
+from ..failure import ErrorClass, ErrorGroup
+from ._checks import check_limit
+
+__all__ = ["AsyncDeadLetterStore", "DeadLetterPage", "DeadLetterQuery", "DeadLetterStore", "Facet"]
+
+Facet: TypeAlias = Literal["error_class", "error_group", "error_code", "provider", "campaign_id", "reason", "state"]
+"""What letters can be counted by."""
+
+FACETS: tuple[Facet, ...] = (
+    "error_class",
+    "error_group",
+    "error_code",
+    "provider",
+    "campaign_id",
+    "reason",
+    "state",
+)
+
+
+@attrs.frozen(kw_only=True)
+class DeadLetterQuery:
+    """Which letters; every condition given has to hold."""
+
+    message_id: str | None = None
+    campaign_id: str | None = None
+    provider: str | None = None
+    error_class: ErrorClass | str | None = None
+    error_group: ErrorGroup | None = None
+    error_code: str | None = None
+    reason: DeadLetterReason | None = None
+    state: DeadLetterState | None = None
+
+    def conditions(self) -> dict[str, str]:
+        """Return the conditions given, by field."""
+        return {name: str(value) for name, value in attrs.asdict(self).items() if value is not None}
+
+
+@attrs.frozen
+class DeadLetterPage:
+    """Some letters, newest first, and where the next ones begin."""
+
+    letters: Sequence[DeadLetter]
+    cursor: str | None
+    """Give it to the next search; None when there are no more."""
+
+
+class _DeadLetters(abc.ABC):
+    """The one logic of both colours: check, then call the primitive."""
+
+    @abc.abstractmethod
+    def _put(self, letter: DeadLetter) -> Awaitable[DeadLetter] | DeadLetter: ...
+
+    @abc.abstractmethod
+    def _resolve(self, letter_id: str) -> Awaitable[None] | None: ...
+
+    @abc.abstractmethod
+    def _get(self, letter_id: str) -> Awaitable[DeadLetter | None] | DeadLetter | None: ...
+
+    @abc.abstractmethod
+    def _search(
+        self, query: DeadLetterQuery, limit: int, cursor: str | None
+    ) -> Awaitable[DeadLetterPage] | DeadLetterPage: ...
+
+    @abc.abstractmethod
+    def _count(self, query: DeadLetterQuery) -> Awaitable[int] | int: ...
+
+    @abc.abstractmethod
+    def _top(
+        self, facet: Facet, query: DeadLetterQuery, limit: int
+    ) -> Awaitable[Sequence[tuple[str, int]]] | Sequence[tuple[str, int]]: ...
+
+    def _put_flow(self, letter: DeadLetter) -> Steps[DeadLetter]:
+        return (yield from do(self._put, letter))
+
+    def _resolve_flow(self, letter_id: str) -> Steps[None]:
+        yield from do(self._resolve, letter_id)
+
+    def _get_flow(self, letter_id: str) -> Steps[DeadLetter | None]:
+        return (yield from do(self._get, letter_id))
+
+    def _search_flow(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> Steps[DeadLetterPage]:
+        return (yield from do(self._search, query, check_limit(limit), cursor))
+
+    def _count_flow(self, query: DeadLetterQuery) -> Steps[int]:
+        return (yield from do(self._count, query))
+
+    def _top_flow(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Steps[Sequence[tuple[str, int]]]:
+        if facet not in FACETS:
+            raise ConfigurationError(f"letters cannot be counted by {facet!r}; allowed are {', '.join(FACETS)}")
+        return (yield from do(self._top, facet, query, check_limit(limit)))
+
+
+_ALL = DeadLetterQuery()
+
+
+class DeadLetterStore(_DeadLetters):
+    """Dead letters, for synchronous callers. Subclass it and write the six primitives."""
+
+    @abc.abstractmethod
+    def _put(self, letter: DeadLetter) -> DeadLetter: ...
+
+    @abc.abstractmethod
+    def _resolve(self, letter_id: str) -> None: ...
+
+    @abc.abstractmethod
+    def _get(self, letter_id: str) -> DeadLetter | None: ...
+
+    @abc.abstractmethod
+    def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage: ...
+
+    @abc.abstractmethod
+    def _count(self, query: DeadLetterQuery) -> int: ...
+
+    @abc.abstractmethod
+    def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]: ...
+
+    @final
+    def put(self, letter: DeadLetter) -> DeadLetter:
+        """Keep a letter, once per id, and return it as it is kept."""
+        return run(self._put_flow(letter))
+
+    @final
+    def resolve(self, letter_id: str) -> None:
+        """Record that the letter's message was sent after all, also before the letter itself arrives."""
+        run(self._resolve_flow(letter_id))
+
+    @final
+    def get(self, letter_id: str) -> DeadLetter | None:
+        """Return a letter, or None when there is none of that id."""
+        return run(self._get_flow(letter_id))
+
+    @final
+    def search(self, query: DeadLetterQuery = _ALL, *, limit: int = 100, cursor: str | None = None) -> DeadLetterPage:
+        """Return letters, newest first.
+
+        Args:
+            query: which letters.
+            limit: how many at the most, at least 1.
+            cursor: where to go on: the `cursor` of the page before.
+
+        Raises:
+            ConfigurationError: the cursor is not one of this store's.
+        """
+        return run(self._search_flow(query, limit, cursor))
+
+    @final
+    def count(self, query: DeadLetterQuery = _ALL) -> int:
+        """Return how many letters match."""
+        return run(self._count_flow(query))
+
+    @final
+    def top(self, facet: Facet, *, query: DeadLetterQuery = _ALL, limit: int = 10) -> Sequence[tuple[str, int]]:
+        """Return the most frequent values of a field with their counts, most frequent first, ties by value.
+
+        Raises:
+            ConfigurationError: letters cannot be counted by that field.
+        """
+        return run(self._top_flow(facet, query, limit))
+
+
+class AsyncDeadLetterStore(_DeadLetters):
+    """`DeadLetterStore` for asynchronous callers: the same names, answers and guarantees."""
+
+    @abc.abstractmethod
+    async def _put(self, letter: DeadLetter) -> DeadLetter: ...
+
+    @abc.abstractmethod
+    async def _resolve(self, letter_id: str) -> None: ...
+
+    @abc.abstractmethod
+    async def _get(self, letter_id: str) -> DeadLetter | None: ...
+
+    @abc.abstractmethod
+    async def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage: ...
+
+    @abc.abstractmethod
+    async def _count(self, query: DeadLetterQuery) -> int: ...
+
+    @abc.abstractmethod
+    async def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]: ...
+
+    @final
+    async def put(self, letter: DeadLetter) -> DeadLetter:
+        """Keep a letter, as `DeadLetterStore.put`."""
+        return await arun(self._put_flow(letter))
+
+    @final
+    async def resolve(self, letter_id: str) -> None:
+        """Record that the letter's message was sent after all, as `DeadLetterStore.resolve`."""
+        await arun(self._resolve_flow(letter_id))
+
+    @final
+    async def get(self, letter_id: str) -> DeadLetter | None:
+        """Return a letter, or None when there is none of that id."""
+        return await arun(self._get_flow(letter_id))
+
+    @final
+    async def search(
+        self, query: DeadLetterQuery = _ALL, *, limit: int = 100, cursor: str | None = None
+    ) -> DeadLetterPage:
+        """Return letters, newest first, as `DeadLetterStore.search`."""
+        return await arun(self._search_flow(query, limit, cursor))
+
+    @final
+    async def count(self, query: DeadLetterQuery = _ALL) -> int:
+        """Return how many letters match."""
+        return await arun(self._count_flow(query))
+
+    @final
+    async def top(self, facet: Facet, *, query: DeadLetterQuery = _ALL, limit: int = 10) -> Sequence[tuple[str, int]]:
+        """Return the most frequent values of a field, as `DeadLetterStore.top`."""
+        return await arun(self._top_flow(facet, query, limit))
