@@ -3,10 +3,7 @@
 The names here are loaded on first use: importing retrykit costs next to nothing.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # type checkers take it for typing's, whose import would cost more than all else here
 if TYPE_CHECKING:
     from .backends import open_async_backend, open_backend
     from .classification import ErrorClassifier, SmtpReply, TaggedError, stage, tag

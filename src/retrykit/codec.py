@@ -56,7 +56,8 @@ def decode(data: bytes | str) -> JSON:
         InvalidPayloadError: the data is not JSON, not UTF-8, or nested too deeply. The message never quotes the data.
     """
     try:
-        value: JSON = json.loads(data, parse_constant=_refuse_constant)
+        text = data if isinstance(data, str) else str(data, "utf-8-sig", "surrogatepass")  # json would take UTF-16 too
+        value: JSON = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise InvalidPayloadError(f"not JSON: {error.msg} at character {error.pos}") from None
     except UnicodeDecodeError as error:

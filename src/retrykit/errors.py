@@ -20,6 +20,7 @@ __all__ = [
     "InvalidPayloadError",
     "MissingExtraError",
     "PayloadTooLargeError",
+    "PicklableError",
     "RetryLater",
     "RetrykitError",
     "SchemaVersionError",
@@ -37,12 +38,16 @@ def _rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, A
     return error
 
 
-class RetrykitError(Exception):
-    """Any error that retrykit raises itself."""
+class PicklableError(Exception):
+    """Base of errors that pickle by class, arguments and attributes, whatever the signature of `__init__`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by class, arguments and attributes, whatever the signature of `__init__`."""
+        """See the class."""
         return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class RetrykitError(PicklableError):
+    """Any error that retrykit raises itself."""
 
 
 class ConfigurationError(RetrykitError, ValueError):

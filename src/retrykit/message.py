@@ -49,7 +49,9 @@ def _frozen_attributes(value: Mapping[str, str] | None) -> dict[str, str]:
     attributes = dict(value or {})
     for name, item in attributes.items():
         if not isinstance(name, str) or not isinstance(item, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidMessageError(f"the attribute {name!r} is {item!r}; names and values of attributes are text")
+            raise InvalidMessageError(
+                f"the attribute {name!r} is of type {type(item).__name__}; names and values of attributes are text"
+            )
     return attributes
 
 

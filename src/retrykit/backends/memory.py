@@ -131,7 +131,7 @@ class _Retries(RetryStore):
                 claimed.append(
                     DueMessage(message=entry.message, generation=entry.generation, due_at=entry.due_at, lease=held)
                 )
-            return claimed
+            return sorted(claimed, key=lambda entry: (entry.due_at, entry.message.id))
 
     def _ack(self, due: DueMessage) -> bool:
         with self._shared.locked():

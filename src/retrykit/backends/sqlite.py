@@ -7,7 +7,8 @@ tables carry the prefix ``retrykit_`` and may live in an application's own datab
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, cast
@@ -18,7 +19,7 @@ from .. import codec
 from ..clock import Clock
 from ..codec import JSON
 from ..dead_letter import DeadLetter, DeadLetterState
-from ..errors import InvalidPayloadError, StoreCorruptError
+from ..errors import StoreCorruptError
 from ..lease import Lease
 from ..machines import claim as machine
 from ..message import Message
@@ -79,14 +80,30 @@ class _Claims(ClaimStore):
             return [key for (key,) in rows]
 
 
+@contextmanager
+def _readable(what: str) -> Generator[None]:
+    """Turn whatever a damaged record leads to into the contract's error."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise StoreCorruptError(f"{what} cannot be read: {error}") from error
+
+
+def _text(value: str) -> str:
+    """Return text as SQLite can hold it: it has no form for lone surrogates, so these are written as escapes."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _optional_text(value: str | None) -> str | None:
+    return None if value is None else _text(value)
+
+
 def _load(db: sqlite3.Connection, key: str) -> ClaimRecord | None:
     row = db.execute("SELECT record FROM retrykit_claims WHERE key = ?", (key,)).fetchone()
     if row is None:
         return None
-    try:
+    with _readable(f"the claim record of {key!r}"):
         return ClaimRecord.from_dict(cast("Mapping[str, JSON]", codec.decode(row[0])))
-    except (InvalidPayloadError, KeyError, TypeError, ValueError) as error:
-        raise StoreCorruptError(f"the claim record of {key!r} cannot be read: {error}") from error
 
 
 def _save(db: sqlite3.Connection, record: ClaimRecord | None) -> ClaimRecord | None:
@@ -138,17 +155,13 @@ class _Retries(RetryStore):
                 "UPDATE retrykit_retries SET lease_owner = ?, lease_token = ?, ready_at = ? WHERE rowid IN "
                 "(SELECT rowid FROM retrykit_retries WHERE ready_at <= ? ORDER BY ready_at, message_id LIMIT ?) "
                 "RETURNING message_id, generation, due_at, body, attributes",
-                (owner, token, to_millis(held.deadline), to_millis(now), limit),
+                (_text(owner), token, to_millis(held.deadline), to_millis(now), limit),
             ).fetchall()
-        due = [
-            DueMessage(
-                message=Message(message_id, body, _attributes(attributes), max_payload=len(body)),
-                generation=generation,
-                due_at=from_millis(due_at),
-                lease=held,
-            )
-            for message_id, generation, due_at, body, attributes in rows
-        ]
+        due: list[DueMessage] = []
+        for message_id, generation, due_at, body, attributes in rows:
+            with _readable(f"the waiting message {message_id!r}"):
+                message = Message(message_id, body, _attributes(attributes), max_payload=len(body))
+                due.append(DueMessage(message=message, generation=generation, due_at=from_millis(due_at), lease=held))
         return sorted(due, key=lambda entry: (entry.due_at, entry.message.id))
 
     def _ack(self, due: DueMessage) -> bool:
@@ -195,7 +208,9 @@ class _DeadLetters(DeadLetterStore):
 
     def _put(self, letter: DeadLetter) -> DeadLetter:
         with self._database.transaction() as (db, _):
-            row = db.execute("SELECT state, record FROM retrykit_dead_letters WHERE id = ?", (letter.id,)).fetchone()
+            row = db.execute(
+                "SELECT state, record FROM retrykit_dead_letters WHERE id = ?", (_text(letter.id),)
+            ).fetchone()
             if row is not None and row[1] is not None:
                 return _letter(row[0], row[1])
             if row is not None:  # resolved before it came
@@ -204,7 +219,7 @@ class _DeadLetters(DeadLetterStore):
             db.execute(
                 f"INSERT OR REPLACE INTO retrykit_dead_letters (id, record, {', '.join(fields)}) "
                 f"VALUES (?, ?, {', '.join('?' * len(fields))})",
-                (letter.id, letter.to_json(), *(None if value is None else str(value) for value in fields.values())),
+                (_text(letter.id), letter.to_json(), *map(_optional_text, fields.values())),
             )
             return letter
 
@@ -213,13 +228,14 @@ class _DeadLetters(DeadLetterStore):
             db.execute(
                 "INSERT INTO retrykit_dead_letters (id, state) VALUES (?, ?) "
                 "ON CONFLICT (id) DO UPDATE SET state = excluded.state",
-                (letter_id, DeadLetterState.RESOLVED.value),
+                (_text(letter_id), DeadLetterState.RESOLVED.value),
             )
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self._database.reading() as (db, _):
             row = db.execute(
-                "SELECT state, record FROM retrykit_dead_letters WHERE id = ? AND record IS NOT NULL", (letter_id,)
+                "SELECT state, record FROM retrykit_dead_letters WHERE id = ? AND record IS NOT NULL",
+                (_text(letter_id),),
             ).fetchone()
         return None if row is None else _letter(*row)
 
@@ -267,14 +283,14 @@ _LETTER_COLUMNS = (
 def _where(query: DeadLetterQuery) -> tuple[str, tuple[Any, ...]]:
     """Return the SQL of a query's conditions, made of our own column names, and their values."""
     conditions = query.conditions()
-    return " AND ".join(["record IS NOT NULL", *(f"{name} = ?" for name in conditions)]), tuple(conditions.values())
+    return " AND ".join(["record IS NOT NULL", *(f"{name} = ?" for name in conditions)]), tuple(
+        map(_text, conditions.values())
+    )
 
 
 def _letter(state: str, record: str) -> DeadLetter:
-    try:
+    with _readable("a dead letter"):
         return attrs.evolve(DeadLetter.from_json(record), state=DeadLetterState(state))
-    except (InvalidPayloadError, ValueError) as error:
-        raise StoreCorruptError(f"a dead letter cannot be read: {error}") from error
 
 
 class _Deliveries(DeliveryStore):
@@ -294,8 +310,8 @@ class _Deliveries(DeliveryStore):
                     new.message_id,
                     new.status.value,
                     new.version,
-                    new.provider,
-                    new.provider_id,
+                    _optional_text(new.provider),
+                    _optional_text(new.provider_id),
                     to_millis(new.updated_at),
                 ),
             )
@@ -310,7 +326,7 @@ class _Deliveries(DeliveryStore):
             rows = db.execute(
                 f"SELECT {_DELIVERY_COLUMNS} FROM retrykit_deliveries WHERE status = ? AND message_id > ? "
                 "ORDER BY message_id LIMIT ?",
-                (status.value, after, limit),
+                (status.value, _text(after), limit),
             ).fetchall()
         return [_delivery_of(row) for row in rows]
 
@@ -332,14 +348,15 @@ def _delivery(db: sqlite3.Connection, message_id: str) -> Delivery | None:
 
 def _delivery_of(row: tuple[Any, ...]) -> Delivery:
     message_id, status, version, provider, provider_id, updated_at = row
-    return Delivery(
-        message_id=message_id,
-        status=DeliveryStatus(status),
-        version=version,
-        provider=provider,
-        provider_id=provider_id,
-        updated_at=from_millis(updated_at),
-    )
+    with _readable(f"the delivery of {message_id!r}"):
+        return Delivery(
+            message_id=message_id,
+            status=DeliveryStatus(status),
+            version=version,
+            provider=provider,
+            provider_id=provider_id,
+            updated_at=from_millis(updated_at),
+        )
 
 
 class _Circuits(CircuitStore):
@@ -350,7 +367,7 @@ class _Circuits(CircuitStore):
         with self._database.transaction() as (db, now):
             db.execute(
                 "INSERT OR REPLACE INTO retrykit_pauses (key, reason, by, since, until) VALUES (?, ?, ?, ?, ?)",
-                (key, reason, by, to_millis(now), None if until is None else to_millis(until)),
+                (key, _text(reason), _text(by), to_millis(now), None if until is None else to_millis(until)),
             )
             return Pause(key=key, reason=reason, by=by, since=now, until=until)
 

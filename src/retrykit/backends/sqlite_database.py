@@ -76,8 +76,15 @@ class _Handle:
     def __init__(self, connection: sqlite3.Connection, pid: int) -> None:
         self.connection = connection
         self.pid = pid
+        self.thread: Final = threading.get_ident()
+        self.using: Final = threading.Lock()  # held while an operation runs
+        self.is_open = True
+        self.is_ready = False
 
     def close(self) -> None:
+        was_open, self.is_open = self.is_open, False
+        if not was_open:
+            return
         if self.pid == os.getpid():
             self.connection.close()
         else:
@@ -96,15 +103,22 @@ class _Process:
     def __init__(self) -> None:
         self.pid: Final = os.getpid()
         self.writer: Final = threading.Lock()
-        self.local: Final = threading.local()
+        self._local: Final = threading.local()
         self._handles: Final[weakref.WeakSet[_Handle]] = weakref.WeakSet()
         self._guard: Final = threading.Lock()
+        self._stopped: Final[list[_Handle]] = []
 
-    def keep(self, handle: _Handle) -> None:
-        """Make `handle` the calling thread's connection."""
-        self.local.handle = handle
-        with self._guard:
-            self._handles.add(handle)
+    def handle(self, path: str, timeout: float) -> _Handle:
+        """Return the calling thread's connection."""
+        handle: _Handle | None = getattr(self._local, "handle", None)
+        if handle is None or not handle.is_open:
+            with self._guard:  # not while this process forks
+                handle = _Handle(
+                    sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False), self.pid
+                )
+                self._handles.add(handle)
+            self._local.handle = handle
+        return handle
 
     def close(self) -> None:
         """Close all threads' connections."""
@@ -113,6 +127,57 @@ class _Process:
         for handle in handles:
             handle.close()
 
+    def before_fork(self) -> None:
+        """Close the connections, waiting for what runs on them; threads open new ones after `after_fork`."""
+        self._guard.acquire()
+        for handle in list(self._handles):
+            if handle.using.acquire(blocking=handle.thread != threading.get_ident()):
+                handle.close()
+                self._stopped.append(handle)
+
+    def after_fork(self) -> None:
+        """Let the threads go on."""
+        while self._stopped:
+            self._stopped.pop().using.release()
+        self._guard.release()
+
+
+class _Forks:
+    """Sees to it that no connection is open while this process forks.
+
+    SQLite notes in the process's memory which locks it holds on a file. A child would take the parent's for its own, hold
+    none in truth, and lose what it wrote when another process, seeing no lock, removes the write-ahead log.
+    Source: https://www.sqlite.org/howtocorrupt.html, section 2.6.
+    """
+
+    def __init__(self) -> None:
+        self._databases: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
+        self._guard: Final = threading.Lock()
+        self._stopped: Final[list[_Process]] = []
+        self._is_watching = False
+
+    def watch(self, database: Database) -> None:
+        with self._guard:
+            self._databases.add(database)
+            if not self._is_watching and hasattr(os, "register_at_fork"):
+                os.register_at_fork(before=self._before, after_in_parent=self._after, after_in_child=self._after)
+            self._is_watching = True
+
+    def _before(self) -> None:
+        self._guard.acquire()
+        for database in list(self._databases):
+            process = database.current_process()
+            process.before_fork()
+            self._stopped.append(process)
+
+    def _after(self) -> None:
+        while self._stopped:
+            self._stopped.pop().after_fork()
+        self._guard.release()
+
+
+_forks: Final = _Forks()
+
 
 class Database:
     """A SQLite file with retrykit's tables; one connection for each thread of each process."""
@@ -120,9 +185,10 @@ class Database:
     def __init__(
         self, path: str | PathLike[str], *, clock: Clock | None, busy_timeout: Duration, synchronous: str
     ) -> None:
-        self._path: Final = os.fspath(path)
-        if not self._path or self._path == ":memory:" or "mode=memory" in self._path:
-            raise ConfigurationError(f"the path is {self._path!r}; name a file, or use MemoryBackend()")
+        name = os.fspath(path)
+        if not name or name == ":memory:" or "mode=memory" in name:
+            raise ConfigurationError(f"the path is {name!r}; name a file, or use MemoryBackend()")
+        self._path: Final = os.path.abspath(name)  # threads open it later, whatever the working folder is then
         if synchronous not in ("full", "normal"):
             raise ConfigurationError(f"synchronous is {synchronous!r}; allowed are 'full' and 'normal'")
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
@@ -131,8 +197,9 @@ class Database:
         self._busy: Final = seconds(busy_timeout, "busy_timeout")
         self._synchronous: Final = synchronous
         self._state = _Process()
-        with self._translated():
-            self._migrate(self._connection())
+        _forks.watch(self)
+        with self._connection() as db:
+            self._migrate(db)
 
     def close(self) -> None:
         """Close the connections of all threads."""
@@ -142,10 +209,9 @@ class Database:
     @contextmanager
     def transaction(self) -> Generator[tuple[sqlite3.Connection, datetime]]:
         """Hold the file for writing; gives the connection and the instant of the operation."""
-        with self._translated(), self._writing():
-            db = self._connection()
-            db.execute("BEGIN IMMEDIATE")
-            try:
+        with self._writing(), self._connection() as db:
+            try:  # also around the beginning: a signal may interrupt right after it, and nothing may stay open
+                db.execute("BEGIN IMMEDIATE")
                 yield db, self._now()
                 db.execute("COMMIT")
             except BaseException:
@@ -156,7 +222,7 @@ class Database:
     @contextmanager
     def _writing(self) -> Generator[None]:
         """Wait until no other thread of this process writes."""
-        lock = self._process().writer
+        lock = self.current_process().writer
         if not lock.acquire(timeout=self._busy):
             raise StoreUnavailableError(
                 f"{self._path} cannot be written now: other threads held it for {self._busy:g} s"
@@ -166,7 +232,7 @@ class Database:
         finally:
             lock.release()
 
-    def _process(self) -> _Process:
+    def current_process(self) -> _Process:
         """Return what belongs to this process; a forked child begins afresh."""
         if self._state.pid != os.getpid():
             self._state = _Process()  # the handles of the parent set their connections aside when they are collected
@@ -175,22 +241,29 @@ class Database:
     @contextmanager
     def reading(self) -> Generator[tuple[sqlite3.Connection, datetime]]:
         """Give a connection for single statements that only read, and the instant of the operation."""
-        with self._translated():
-            yield self._connection(), self._now()
+        with self._connection() as db:
+            yield db, self._now()
 
     def _now(self) -> datetime:
         return (self._clock or current_clock()).now()
 
-    def _connection(self) -> sqlite3.Connection:
-        state = self._process()
-        handle: _Handle | None = getattr(state.local, "handle", None)
-        if handle is not None:
-            return handle.connection
-        connection = sqlite3.connect(self._path, timeout=self._busy, isolation_level=None, check_same_thread=False)
-        state.keep(_Handle(connection, state.pid))
-        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        self._use_write_ahead_log(connection)
-        return connection
+    @contextmanager
+    def _connection(self) -> Generator[sqlite3.Connection]:
+        """Give the calling thread's connection, for one operation."""
+        with self._translated():
+            while True:
+                handle = self.current_process().handle(self._path, self._busy)
+                with handle.using:
+                    if handle.is_open:
+                        self._prepare(handle)
+                        yield handle.connection
+                        return
+
+    def _prepare(self, handle: _Handle) -> None:
+        if not handle.is_ready:
+            handle.connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            self._use_write_ahead_log(handle.connection)
+            handle.is_ready = True
 
     def _use_write_ahead_log(self, db: sqlite3.Connection) -> None:
         """Switch the file to WAL. SQLite does not wait here for others that switch it at the same time."""
@@ -208,15 +281,16 @@ class Database:
         """Bring the tables to this version; several processes may do so at the same time."""
         if self._version(db) == SCHEMA_VERSION:
             return
-        db.execute("BEGIN IMMEDIATE")
         try:
+            db.execute("BEGIN IMMEDIATE")
             for script in _MIGRATIONS[self._version(db) :]:
                 for statement in script.split(";"):
                     db.execute(statement)
             db.execute("UPDATE retrykit_schema SET version = ?", (SCHEMA_VERSION,))
             db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
             raise
 
     def _version(self, db: sqlite3.Connection) -> int:
@@ -224,10 +298,13 @@ class Database:
 
         Raises:
             SchemaVersionError: they are newer than this code.
+            StoreCorruptError: they do not say.
         """
         if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'retrykit_schema'").fetchone():
             return 0
-        version = int(db.execute("SELECT version FROM retrykit_schema").fetchone()[0])
+        (version,) = db.execute("SELECT version FROM retrykit_schema").fetchone() or (None,)
+        if not isinstance(version, int):
+            raise StoreCorruptError(f"{self._path} does not tell the version of its tables; restore it from a backup")
         if version > SCHEMA_VERSION:
             raise SchemaVersionError(self._path, version, SCHEMA_VERSION)
         return version

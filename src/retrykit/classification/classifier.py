@@ -30,6 +30,7 @@ from .exceptions import (
     RECIPIENTS_REFUSED,
     REPLY_PHASES,
     phase_of,
+    provider_of,
     replies_of,
     text_of,
 )
@@ -163,7 +164,7 @@ class ErrorClassifier:
 
         Args:
             signal: an exception, or an SMTP reply.
-            provider: who answered; None: the classifier's own provider.
+            provider: who answered; None: what the exception's `provider` says, else the classifier's own.
             stage: the boundary where it failed, outside of those that the exception was marked with; None: not known,
                 which is treated as "send".
 
@@ -175,7 +176,9 @@ class ErrorClassifier:
                 (`CancelledError`, `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`, or a group of nothing else), which
                 is no failure: let it pass.
         """
-        place = _Place(self.provider if provider is None else provider, () if stage is None else (stage,))
+        if provider is None:
+            provider = provider_of(signal) or self.provider
+        place = _Place(provider, () if stage is None else (stage,))
         if isinstance(signal, SmtpReply):
             return self._of_reply(signal, signal, None, place)
         if not isinstance(signal, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker

@@ -21,6 +21,7 @@ __all__ = [
     "RECIPIENTS_REFUSED",
     "REPLY_PHASES",
     "phase_of",
+    "provider_of",
     "replies_of",
     "text_of",
 ]
@@ -142,7 +143,7 @@ def text_of(error: BaseException) -> str:
         return f"<{type(error).__qualname__} whose message cannot be read>"
 
 
-def _attribute(error: BaseException, name: str) -> object:
+def _attribute(error: object, name: str) -> object:
     try:
         return cast("object", getattr(error, name, None))
     except Exception:  # noqa: BLE001 - a property that raises
@@ -153,6 +154,12 @@ def phase_of(error: BaseException) -> str | None:
     """Return the SMTP phase that a sender has written on an exception (`smtp_phase`), or None."""
     phase = _attribute(error, "smtp_phase")
     return phase if isinstance(phase, str) and phase in PHASES else None
+
+
+def provider_of(error: object) -> str | None:
+    """Return who answered, as a sender has written it on an exception (`provider`), or None."""
+    provider = _attribute(error, "provider")
+    return provider if isinstance(provider, str) else None
 
 
 def replies_of(error: BaseException, phase: str | None) -> tuple[SmtpReply, ...]:

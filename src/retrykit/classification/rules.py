@@ -15,7 +15,7 @@ import attrs
 
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, Outcome
-from ..times import seconds
+from ..times import Duration, seconds
 from .smtp import PHASES, SmtpReply, words
 
 __all__ = ["Evidence", "Rule", "RuleList", "Scope", "Signal"]
@@ -62,7 +62,7 @@ def _error_class(value: ErrorClass | str) -> ErrorClass:
     return value if isinstance(value, ErrorClass) else ErrorClass(value)
 
 
-def _optional_seconds(value: float | None) -> float | None:
+def _optional_seconds(value: Duration | None) -> float | None:
     return None if value is None else seconds(value, "retry_after")
 
 
@@ -132,7 +132,7 @@ class Rule:
         phases: only these SMTP phases; None in it: also where the phase is not known.
         stages: only these stages.
         outcome: what is known about the side effect; None: what follows from the stage and the kind of failure.
-        retry_after: seconds to wait at least, >= 0; None: what the failure itself asks for.
+        retry_after: a duration to wait at least, >= 0 seconds; None: what the failure itself asks for.
         source: where the rule comes from: an RFC's section, a product's documentation.
 
     Raises:

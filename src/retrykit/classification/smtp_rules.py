@@ -109,7 +109,7 @@ _TRAPS: Final = (
     ),
     Rule(
         "smtp.words.quota", C.MAILBOX_FULL,
-        words=("quota exceeded", "exceeded quota", "over quota", "quota violation", "storage allocation",
+        words=("quota exceeded", "exceeded quota", "over quota", "storage allocation",
                "storage space", "disk quota", "disc quota"),
         source="RFC 5321 section 4.2.3 (552)",
     ),
@@ -251,7 +251,7 @@ _TROUBLE_WORDS: Final = (
     ),
     (
         "later", C.PROVIDER_UNAVAILABLE,
-        ("try again", "temporar", "busy", " later", "overload", " load ", "delayed", "not yet been delivered",
+        ("try again", "temporar", "busy", " later", "overload", " load ", "delayed", "not been delivered",
          "deferred", "retried", "not available", "unavailable", "system error", "internal error", "server error",
          "resources", "i/o error", "not accepting", "disk space", "will continue"),
     ),

@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, cast, final
 
 import attrs
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, PicklableError
 from ..failure import ErrorClass, Outcome
 from ..times import Duration, seconds
 
@@ -46,14 +46,7 @@ class Tag:
     """The provider's own code."""
 
 
-def _rebuild(cls: type[TaggedError], args: tuple[Any, ...], state: dict[str, Any]) -> TaggedError:
-    error = cls.__new__(cls)
-    error.args = args
-    error.__dict__.update(state)
-    return error
-
-
-class TaggedError(Exception):
+class TaggedError(PicklableError):
     """Base of an application's own exceptions that say themselves what kind of failure they are.
 
     A subclass names its `error_class`. `outcome`, `retry_after` (seconds) and `error_code` may be set on the class or
@@ -90,10 +83,6 @@ class TaggedError(Exception):
         cls.outcome = _outcome(cls.outcome, cls.__qualname__)
         if cls.retry_after is not None:
             cls.retry_after = seconds(cls.retry_after, f"{cls.__qualname__}.retry_after")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by class, arguments and attributes."""
-        return _rebuild, (type(self), self.args, self.__dict__)
 
 
 def _outcome(value: str | None, where: str) -> Outcome | None:

@@ -148,7 +148,6 @@ class _Run:
                 case _:
                     pass
 
-    # ------------------------------------------------------------------------------------------------- the processes
     def work(self) -> None:
         """Take copies from the queue and handle them, as an application's worker does."""
         dispatcher = Dispatcher(
@@ -233,7 +232,6 @@ class _Run:
 
         return run
 
-    # ------------------------------------------------------------------------------------------------------- the day
     def run(self) -> Audit:
         """Live through the day and audit it."""
         scheduler = RetryScheduler(

@@ -67,6 +67,8 @@ class Scenario:
     name: str
     promise: str
     """What it shows."""
+    part: str
+    """What of the library keeps that promise."""
     share: float
     """Of all messages, in percent; the first scenario takes what is left."""
     end: End
@@ -97,10 +99,13 @@ _DEAD = End(DeliveryStatus.FAILED_INTERNAL, DispositionKind.DEAD_LETTERED)
 _HELD = End(DeliveryStatus.FAILED_INTERNAL, DispositionKind.HELD_FOR_REVIEW)
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
-    Scenario(name="plain", promise="a message that nothing happens to is sent once", share=0, end=_SENT),
+    Scenario(
+        name="plain", promise="a message that nothing happens to is sent once", part="dispatcher", share=0, end=_SENT
+    ),
     Scenario(
         name="throttled",
         promise="421 in waves: slowed down and retried, within the throttle's own retries",
+        part="provider throttling",
         share=8,
         script=(_THROTTLED, _THROTTLED),
         end=_SENT,
@@ -108,6 +113,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="refused_connection",
         promise="the main provider refuses connections: certainly not sent, so the other provider takes over",
+        part="outcome and failover",
         share=8,
         hour=Hour.REFUSING,
         provider="backup",
@@ -116,6 +122,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="reset_connection",
         promise="the main provider resets connections before the text: certainly not sent, the other takes over",
+        part="outcome and failover",
         share=8,
         hour=Hour.RESETTING,
         provider="backup",
@@ -124,6 +131,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="timeout_after_acceptance",
         promise="a read timeout after the text was taken is unknown: verified, not sent again",
+        part="unknown outcomes",
         share=1,
         script=(Act.ACCEPT_THEN_HANG,),
         unknown=True,
@@ -132,17 +140,24 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="hang_up_before_acceptance",
         promise="a lost connection after the text is unknown too: verified, then sent again",
+        part="unknown outcomes",
         share=1,
         script=(Act.HANG_UP,),
         unknown=True,
         end=_SENT,
     ),
     Scenario(
-        name="greylisted", promise="greylisting heals: few, slow retries", share=6, script=(_GREYLISTED,), end=_SENT
+        name="greylisted",
+        promise="greylisting heals: few, slow retries",
+        part="temporary mailbox trouble",
+        share=6,
+        script=(_GREYLISTED,),
+        end=_SENT,
     ),
     Scenario(
         name="mailbox_full_for_a_while",
         promise="a full mailbox that is emptied: few, slow retries",
+        part="temporary mailbox trouble",
         share=4,
         script=(_FULL, _FULL),
         end=_SENT,
@@ -150,6 +165,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="mailbox_full_for_good",
         promise="retries used up: to the dead letters, with the history",
+        part="dead letters",
         share=2,
         script=(_FULL,),
         forever=True,
@@ -158,6 +174,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="unknown_user",
         promise="an unknown user is no error of ours: marked bounced, never retried",
+        part="permanent recipient failure",
         share=4,
         script=(Reply("550 5.1.1 The account you tried to reach does not exist"),),
         forever=True,
@@ -166,6 +183,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="unknown_domain",
         promise="an unknown domain: marked bounced, never retried",
+        part="permanent recipient failure",
         share=2,
         script=(Reply("550 5.1.2 The recipient's domain does not exist"),),
         forever=True,
@@ -174,6 +192,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="content_refused",
         promise="refused content waits for a person",
+        part="content and policy",
         share=3,
         script=(Reply("554 5.7.1 The message was refused as spam", after_text=True),),
         forever=True,
@@ -182,6 +201,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="relay_denied",
         promise="a fault of our own standing: slow retries, then the dead letters",
+        part="policy matrix",
         share=1,
         script=(Reply("550 5.7.1 Relaying denied"),),
         forever=True,
@@ -190,24 +210,28 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="missing_template_variable",
         promise="a rendering failure goes straight to the dead letters and never reaches a server",
+        part="internal bugs, stages",
         share=2,
         end=_DEAD,
     ),
     Scenario(
         name="invalid_address",
         promise="an implausible address is found before sending and marked bounced",
+        part="validation",
         share=2,
         end=_BOUNCED,
     ),
     Scenario(
         name="broken_payload",
         promise="a payload that is not JSON is kept byte for byte in the dead letters",
+        part="dead letters",
         share=2,
         end=_DEAD,
     ),
     Scenario(
         name="delivered_three_times",
         promise="the queue delivers the same message three times: sent once",
+        part="idempotency",
         share=4,
         copies=3,
         end=_SENT,
@@ -215,6 +239,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="killed_after_acceptance",
         promise="kill -9 in mid-send, after the server had taken it: verified, not sent again",
+        part="lost workers, unknown outcomes",
         share=0.2,
         script=(Act.ACCEPT_THEN_HOLD,),
         unknown=True,
@@ -225,6 +250,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="killed_before_acceptance",
         promise="kill -9 in mid-send, before the server took it: verified, then sent",
+        part="lost workers, unknown outcomes",
         share=0.2,
         script=(Act.HOLD,),
         unknown=True,
@@ -263,9 +289,9 @@ def messages_of(total: int, seed: int) -> Sequence[DemoMessage]:
         raise ConfigurationError(f"the day has {total} messages; it needs at least {len(SCENARIOS)}, one of each kind")
     rng = random.Random(seed)
     first, *others = SCENARIOS
-    cast: list[Scenario] = []
+    cast = [*SCENARIOS]
     for scenario in others:
-        cast += [scenario] * max(1, round(total * scenario.share / 100))
+        cast += [scenario] * (int(total * scenario.share / 100) - 1)
     cast += [first] * (total - len(cast))
     rng.shuffle(cast)
     hours = list(Hour)

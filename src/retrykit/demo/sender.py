@@ -64,7 +64,8 @@ class Sender:
             try:
                 return Sent(self._converse(port, message.attributes["recipient"], content), name)
             except Exception as error:
-                if self.classifier.classify(error, provider=name, stage="send").outcome is not Outcome.NOT_SENT:
+                error.provider = name  # type: ignore[attr-defined]
+                if self.classifier.classify(error, stage="send").outcome is not Outcome.NOT_SENT:
                     raise
                 last = error
         assert last is not None, "there is at least one provider"

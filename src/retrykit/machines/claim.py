@@ -40,6 +40,9 @@ __all__ = [
     "Unknown",
 ]
 
+SCHEMA_VERSION: Final = 1
+"""Of the stored shape of a record."""
+
 HISTORY_LIMIT: Final = 100
 """Attempts that a record keeps; a policy may allow no more of them in one generation."""
 
@@ -111,6 +114,8 @@ class ClaimRecord:
     checks: int = 0
     """Verifications in a row that could not tell."""
     attempts: tuple[Attempt, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+    """Of the shape it was written in; what a newer retrykit wrote keeps its number."""
     extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
     """Fields that this version does not know, kept as they came."""
 
@@ -133,7 +138,7 @@ class ClaimRecord:
         lease = self.lease
         return {
             **self.extra,
-            "v": 1,
+            "schema_version": self.schema_version,
             "key": self.key,
             "state": self.state.value,
             "seq": self.seq,
@@ -157,7 +162,6 @@ class ClaimRecord:
     def from_dict(cls, fields: Mapping[str, JSON]) -> ClaimRecord:
         """Make a record of what `to_dict` gave."""
         rest = dict(fields)
-        rest.pop("v")
         lease = cast("list[str | int] | None", rest.pop("lease"))
         disposition, reason = rest.pop("disposition"), rest.pop("reason")
         attempts = cast("list[dict[str, JSON]]", rest.pop("attempts"))
@@ -177,7 +181,7 @@ class ClaimRecord:
         )
 
 
-_PLAIN = "key seq generation fingerprint dead_letter_id provider provider_id checks".split()
+_PLAIN = "schema_version key seq generation fingerprint dead_letter_id provider provider_id checks".split()
 
 
 def _instant(millis: JSON) -> datetime | None:
@@ -227,7 +231,6 @@ ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done
 """What a claim is answered; match on it."""
 
 
-# ------------------------------------------------------------------------------------------------------ taking hold
 def take(
     record: ClaimRecord | None,
     key: str,
@@ -332,7 +335,6 @@ def is_crash(attempt: Attempt) -> bool:
     return attempt.failure.error_code == WORKER_LOST and attempt.failure.error_class == ErrorClass.INTERNAL_ERROR
 
 
-# --------------------------------------------------------------------------------------------------------- settling
 def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
     """Mark that the send begins and renew the lease; None when the claim is not held with `token` any more."""
     if record is None or record.seq != token or record.lease is None:

@@ -1,7 +1,13 @@
 """Policies: which class of failure is retried how often, after which delays, and what happens in the end."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .backoff import Backoff, Jitter, Rng, constant, delays, exponential, upward
-from .matrix import EMAIL_MATRIX, PolicyMatrix, RetryPolicy
+
+if TYPE_CHECKING:
+    from .matrix import EMAIL_MATRIX, PolicyMatrix, RetryPolicy
 
 __all__ = [
     "EMAIL_MATRIX",
@@ -15,3 +21,12 @@ __all__ = [
     "exponential",
     "upward",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the matrix on first use: who only waits needs no table of classes."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import matrix
+
+    return getattr(matrix, name)

@@ -170,8 +170,8 @@ def delays(*rungs: Duration, jitter: Jitter | str = upward(0.1)) -> Backoff:  # 
 
     Example:
         >>> ladder = delays("1m", "5m", "15m")
-        >>> ladder.delay(2), ladder.bounds(3)
-        (300.0, (900.0, 990.0))
+        >>> ladder.delay(2), ladder.bounds(2)
+        (300.0, (300.0, 330.0))
     """
     if not rungs:
         raise ConfigurationError("delays() needs at least one duration, for example delays('1m', '5m', '15m')")

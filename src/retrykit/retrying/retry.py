@@ -10,17 +10,19 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast, overload
 
-from ..classification import ErrorClassifier
 from ..clock import Clock, current_clock
-from ..decision import Action, Attempt, Decision
-from ..errors import ConfigurationError, RetryLater
-from ..events import AttemptFailed, Listener, emit
+from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup, Failure
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
-from ..policy.matrix import PolicyMatrix
 from ..times import Duration, seconds
+
+if TYPE_CHECKING:
+    from ..classification import ErrorClassifier
+    from ..events import Listener
+    from ..policy import PolicyMatrix
+    from .failures import Failures
 
 __all__ = ["OnError", "retry"]
 
@@ -110,20 +112,20 @@ class retry:  # noqa: N801 - used as a decorator
             raise ConfigurationError(
                 "retry() takes either a matrix, as retry(EMAIL_MATRIX), or on=, as retry(on=OSError)"
             )
-        if matrix is not None and not isinstance(matrix, PolicyMatrix):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if matrix is not None and not hasattr(matrix, "decide"):  # what it is shows at the first failure
             raise ConfigurationError(f"the matrix of retry() is {matrix!r}; allowed is a PolicyMatrix")
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ConfigurationError(f"attempts is {attempts!r}; allowed are whole numbers >= 1")
-        self._matrix = matrix
-        self._matches = _matcher(on) if on is not None else None
-        self._attempts = attempts
-        self._backoff: Backoff = as_backoff(backoff)
-        self._max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
-        self._max_inline_delay = seconds(max_inline_delay, "max_inline_delay")
-        self._classifier = classifier
-        self._listeners = tuple(on_event)
+        self.matrix = matrix
+        self.matches = _matcher(on) if on is not None else None
+        self.attempts = attempts
+        self.backoff: Backoff = as_backoff(backoff)
+        self.max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
+        self.max_inline_delay = seconds(max_inline_delay, "max_inline_delay")
+        self.classifier = classifier
+        self.listeners = tuple(on_event)
         self._clock = clock
-        self._rng = rng
+        self.rng = rng
 
     def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Return `fn` with its calls retried.
@@ -137,129 +139,57 @@ class retry:  # noqa: N801 - used as a decorator
         return self._wrap(fn)
 
     def _wrap(self, fn: Callable[P, R]) -> Callable[P, R]:
+        timed = self.max_elapsed is not None
+
         @functools.wraps(fn)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            failures: _Failures | None = None
-            began = self._began()
+            failures: Failures | None = None
+            began = self.time().monotonic() if timed else None
             while True:
                 try:
                     return fn(*args, **kwargs)
                 except Exception as error:
                     if failures is None:
-                        failures = _Failures(self, fn, began)
+                        failures = _failures(self, fn, began)
                     delay = failures.delay_after(error)
                     if delay is None:
                         raise
                 if delay:
-                    self._time().sleep(delay)
+                    self.time().sleep(delay)
 
         return call
 
     def _wrap_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        timed = self.max_elapsed is not None
+
         @functools.wraps(fn)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            failures: _Failures | None = None
-            began = self._began()
+            failures: Failures | None = None
+            began = self.time().monotonic() if timed else None
             while True:
                 try:
                     return await fn(*args, **kwargs)
                 except Exception as error:
                     if failures is None:
-                        failures = _Failures(self, fn, began)
+                        failures = _failures(self, fn, began)
                     delay = failures.delay_after(error)
                     if delay is None:
                         raise
                 if delay:
-                    await self._time().sleep_async(delay)
+                    await self.time().sleep_async(delay)
 
         return call
 
-    def _began(self) -> float | None:
-        return None if self._max_elapsed is None else self._time().monotonic()
-
-    def _time(self) -> Clock:
+    def time(self) -> Clock:
+        """Return the clock it waits by."""
         return self._clock or current_clock()
 
-    def _decide(self, error: Exception, failure: Failure, history: list[Attempt], age: float) -> Decision:
-        rng = self._rng or _default_rng()
-        if self._matrix is not None:
-            return self._matrix.decide(failure, history, age=age, rng=rng)
-        number = len(history) + 1
-        if self._matches is None or not self._matches(error):
-            return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, not among what is retried")
-        if number >= self._attempts:
-            return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, all {self._attempts} attempts used")
-        delay = max(self._backoff.delay(number, rng), failure.retry_after or 0.0)
-        reason = f"{failure.error_class}, retry {number} of {self._attempts - 1}, waits {delay:g} s"
-        return Decision(Action.RETRY, delay, reason)
 
+def _failures(policy: retry, fn: Callable[..., object], began: float | None) -> Failures:
+    """Load what only a failed call needs."""
+    from .failures import Failures
 
-class _Failures:
-    """The failed attempts of one call; made at the first of them."""
-
-    __slots__ = ("_began", "_classifier", "_history", "_retry", "_subject")
-
-    def __init__(self, policy: retry, fn: Callable[..., object], began: float | None) -> None:
-        self._retry = policy
-        self._subject = getattr(fn, "__qualname__", None) or repr(fn)
-        self._began = began
-        self._classifier = policy._classifier or _default_classifier()
-        self._history: list[Attempt] = []
-
-    def delay_after(self, error: Exception) -> float | None:
-        """Decide on one more failed attempt.
-
-        Returns:
-            The seconds to wait before the next one; None when there is none, and then the error carries a note.
-
-        Raises:
-            RetryLater: the wait is longer than a caller should wait for.
-        """
-        policy = self._retry
-        clock = policy._time()
-        now = clock.now()
-        age = (now - self._history[0].failed_at).total_seconds() if self._history else 0.0
-        failure = self._classifier.classify(error)
-        decision = policy._decide(error, failure, self._history, age)
-        number = len(self._history) + 1
-        if decision.action is Action.RETRY and self._began is not None and policy._max_elapsed is not None:
-            elapsed = clock.monotonic() - self._began
-            if elapsed + decision.delay > policy._max_elapsed:
-                limit = f"{failure.error_class}, a wait of {decision.delay:g} s would pass the limit of "
-                decision = Decision(Action.DEAD_LETTER, 0.0, f"{limit}{policy._max_elapsed:g} s")
-        emit(
-            policy._listeners,
-            AttemptFailed(at=now, subject=self._subject, attempt=number, failure=failure, decision=decision),
-        )
-        if decision.action is not Action.RETRY:
-            error.add_note(f"retrykit: attempt {number} of {self._subject} was the last: {decision.reason}")
-            return None
-        if policy._matrix is not None and decision.delay > policy._max_inline_delay:
-            raise RetryLater(failure, decision) from error
-        self._history.append(
-            Attempt(
-                number=number,
-                generation=1,
-                failed_at=now,
-                failure=failure,
-                action=decision.action,
-                delay=decision.delay,
-                reason=decision.reason,
-            )
-        )
-        return decision.delay
-
-
-@functools.cache
-def _default_classifier() -> ErrorClassifier:
-    return ErrorClassifier()
-
-
-@functools.cache
-def _default_rng() -> Rng:
-    import random  # only on the failing path
-
-    return cast("Rng", random)
+    return Failures(policy, fn, began)
 
 
 def _matcher(on: OnError) -> Callable[[Exception], bool]:
@@ -272,14 +202,20 @@ def _matcher(on: OnError) -> Callable[[Exception], bool]:
             raise ConfigurationError(f"on is {on!r}; allowed are subclasses of Exception: others are not failures")
         return lambda error: isinstance(error, on)
     if isinstance(on, ErrorGroup):
-        return lambda error: _default_classifier().classify(error).group is on
+        return lambda error: _classified(error).group is on
     if isinstance(on, ErrorClass):
-        return lambda error: _default_classifier().classify(error).error_class == on
+        return lambda error: _classified(error).error_class == on
     if callable(on):
         return on
     raise ConfigurationError(
         f"on is {on!r}; allowed are exception types, ErrorGroup, ErrorClass, a predicate, or a tuple of these"
     )
+
+
+def _classified(error: Exception) -> Failure:
+    from .failures import default_classifier
+
+    return default_classifier().classify(error)
 
 
 def _refuse(fn: object) -> None:

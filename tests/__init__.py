@@ -1,0 +1,1 @@
+"""The tests of retrykit; helpers are imported as `tests.<module>`."""
