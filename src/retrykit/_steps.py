@@ -13,6 +13,8 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import attrs
 
+from .errors import ConfigurationError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -30,6 +32,13 @@ class Step:
         return self.fn(*self.args, **self.kwargs)
 
 
+def is_async(fn: object) -> bool:
+    """Tell whether calling `fn` gives a coroutine: a coroutine function, a partial or a callable object of one."""
+    if inspect.iscoroutinefunction(fn):
+        return True
+    return not isinstance(fn, type) and inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+
+
 Steps: TypeAlias = Generator[Step, Any, T]
 
 
@@ -40,7 +49,11 @@ def do(fn: Callable[P, Awaitable[T] | T], /, *args: P.args, **kwargs: P.kwargs) 
 
 
 def run(flow: Steps[T]) -> T:
-    """Drive `flow` to its end in the calling thread and return its result."""
+    """Drive `flow` to its end in the calling thread and return its result.
+
+    Raises:
+        ConfigurationError: a call gave an awaitable, which nobody here can await; the flow is given up at once.
+    """
     value: Any = None
     thrown: BaseException | None = None
     try:
@@ -48,8 +61,11 @@ def run(flow: Steps[T]) -> T:
             step = flow.send(value) if thrown is None else flow.throw(thrown)
             try:
                 value, thrown = step(), None
-            except BaseException as error:  # noqa: BLE001 - every error belongs to the flow, which may only catch Exception
+            except BaseException as error:  # noqa: BLE001 - every error belongs to the flow
                 value, thrown = None, error
+            else:
+                if inspect.isawaitable(value):
+                    raise _wrong_colour(step, value)
     except StopIteration as done:
         result: T = done.value
         return result
@@ -66,16 +82,30 @@ def run(flow: Steps[T]) -> T:
         del stopped  # type: ignore[possibly-undefined]
 
 
+def _wrong_colour(step: Step, value: object) -> ConfigurationError:
+    close = getattr(value, "close", None)
+    if close is not None:
+        close()  # a coroutine that is never awaited would be warned about
+    name = getattr(step.fn, "__qualname__", None) or repr(step.fn)
+    return ConfigurationError(
+        f"{name} gave {type(value).__name__}, which has to be awaited; use the asynchronous twin for it (AsyncDispatcher, "
+        "AsyncRetryScheduler, open_async_backend, ...)"
+    )
+
+
 async def arun(flow: Steps[T]) -> T:
     """Drive `flow` to its end, awaiting what is awaitable, under asyncio or trio.
 
-    When the caller is cancelled the cancellation passes through the flow and no further step is taken.
+    When the caller is cancelled the cancellation passes through the flow and no further step is taken: one that the flow
+    asks for on its way out is refused with the same cancellation.
     """
     value: Any = None
     thrown: BaseException | None = None
     try:
         while True:
             step = flow.send(value) if thrown is None else flow.throw(thrown)
+            if thrown is not None and not isinstance(thrown, Exception):
+                continue
             try:
                 value, thrown = step(), None
                 if inspect.isawaitable(value):

@@ -87,6 +87,8 @@ class DeadLetter:
     dead_lettered_at: datetime = attrs.field(converter=_utc)
     attempts: tuple[Attempt, ...] = ()
     """The history, oldest first."""
+    decision: str = ""
+    """The decision that ended its circulation, in one sentence."""
     fingerprint: str | None = None
     """Equal for letters of one cause."""
     state: DeadLetterState = DeadLetterState.QUARANTINED
@@ -131,6 +133,7 @@ class DeadLetter:
             "last_failed_at": to_iso(self.last_failed_at),
             "dead_lettered_at": to_iso(self.dead_lettered_at),
             "attempts": [attempt.to_dict() for attempt in self.attempts],
+            "decision": self.decision,
             "fingerprint": self.fingerprint,
             "state": self.state.value,
             "redrive_count": self.redrive_count,
@@ -213,6 +216,7 @@ class DeadLetter:
             error_message=_text(rest, "error_message") or "",
             stage=_text(rest, "stage"),
             attempt_count=_number(rest, "attempt_count", 0),
+            decision=_text(rest, "decision") or "",
             fingerprint=_text(rest, "fingerprint"),
             redrive_count=_number(rest, "redrive_count", 0),
             schema_version=_number(rest, "schema_version", SCHEMA_VERSION),

@@ -10,13 +10,17 @@ import attrs
 __all__ = ["AsyncStatusLookup", "NotAccepted", "Sent", "StatusLookup"]
 
 
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
 @attrs.frozen
 class Sent:
     """The provider accepted the message."""
 
-    provider_id: str | None = None
-    """The provider's own id, where it gave one."""
-    provider: str | None = None
+    provider_id: str | None = attrs.field(default=None, converter=_text)
+    """The provider's own id, where it gave one; numbers become text."""
+    provider: str | None = attrs.field(default=None, converter=_text)
     """Who accepted it, where several could."""
 
 

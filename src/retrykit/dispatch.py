@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import count
-from typing import Final, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import attrs
 
-from ._steps import Steps, arun, do, run
+from ._steps import Steps, arun, do, is_async, run
 from .classification import ErrorClassifier
 from .clock import Clock, current_clock
 from .codec import JSON
-from .decision import Action, Decision, Disposition, DispositionKind
+from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
-from .errors import ConfigurationError, InvalidMessageError
-from .events import AttemptFailed, Listener, MessageHandled, emit
+from .errors import ConfigurationError, InvalidMessageError, StoreError
+from .events import AttemptFailed, Listener, MessageHandled, emit, listeners_of
 from .failure import Failure
 from .lease import new_owner
 from .machines import claim as machine
@@ -44,6 +45,7 @@ from .stores import (
     PoisonRule,
     Unknown,
 )
+from .stores.checks import check_limit
 from .times import Duration, seconds
 
 __all__ = ["AsyncDispatcher", "DispatchOptions", "Dispatcher", "Raw", "SendResult"]
@@ -57,7 +59,7 @@ SendResult: TypeAlias = Sent | str | None
 """What a send may return: nothing, the provider's own id, or the whole answer."""
 
 _PAUSE_CHECK: Final = 60.0
-"""Seconds after which a paused message without an end in sight is looked at again."""
+"""Seconds after which a paused message is looked at again, at the latest."""
 
 _PAUSES_FRESH: Final = 1.0
 """Seconds for which the list of pauses is used before it is read again."""
@@ -86,10 +88,12 @@ class DispatchOptions(TypedDict, total=False):
     """The source of the jitter, for example `random.Random()`. Default none: waits are the policy's own."""
 
 
-def _bounded(_: object, attribute: attrs.Attribute[PolicyMatrix], matrix: PolicyMatrix) -> None:
+def _matrix(_: object, __: object, matrix: PolicyMatrix) -> None:
+    if not isinstance(matrix, PolicyMatrix):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"the matrix is {matrix!r}; allowed is a PolicyMatrix, for example EMAIL_MATRIX")
     if matrix.max_attempts > HISTORY_LIMIT:
         raise ConfigurationError(
-            f"the {attribute.name} allows {matrix.max_attempts} attempts; a message's history holds {HISTORY_LIMIT}"
+            f"the matrix allows {matrix.max_attempts} attempts; a message's history holds {HISTORY_LIMIT}"
         )
 
 
@@ -97,22 +101,61 @@ def _lease(value: Duration) -> float:
     return seconds(value, "lease", positive=True)
 
 
-def _listeners(value: Iterable[Listener]) -> tuple[Listener, ...]:
-    return tuple(value)
+def _has(methods: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    def check(_: object, attribute: attrs.Attribute[object], value: object) -> None:
+        missing = [name for name in methods.split() if not hasattr(value, name)]
+        if value is not None and missing:
+            raise ConfigurationError(f"{attribute.name} is {value!r}, which has no {missing[0]}()")
+
+    return check
+
+
+def _max_payload(value: int) -> int:
+    return check_limit(value, "max_payload")
 
 
 @attrs.frozen(kw_only=True)
 class _Options:
     """`DispatchOptions`, checked and with their defaults."""
 
-    matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_bounded)
-    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier)
+    matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
+    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier, validator=_has("classify"))
     lease: float = attrs.field(default=seconds("2m"), converter=_lease)
-    max_payload: int = DEFAULT_MAX_PAYLOAD
-    poison: PoisonRule = attrs.field(factory=PoisonRule)
-    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=_listeners)
-    clock: Clock | None = None
-    rng: Rng | None = None
+    max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
+    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=_has("limit window"))
+    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    clock: Clock | None = attrs.field(default=None, validator=_has("now monotonic"))
+    rng: Rng | None = attrs.field(default=None, validator=_has("random"))
+
+    def __attrs_post_init__(self) -> None:
+        """Check what has to fit together."""
+        if self.poison.window <= self.lease:
+            raise ConfigurationError(
+                f"the window of the PoisonRule is {self.poison.window:g} s and the lease {self.lease:g} s; "
+                "a lost worker shows only when its lease ends, so the window has to be longer"
+            )
+
+
+def _checked(options: DispatchOptions) -> _Options:
+    unknown = options.keys() - DispatchOptions.__annotations__.keys()
+    if unknown:
+        allowed = ", ".join(DispatchOptions.__annotations__)
+        raise TypeError(f"a dispatcher has no option {min(unknown)!r}; allowed are {allowed}")
+    return _Options(**options)
+
+
+def _check_functions(arguments: int, send: Callable[..., object], **others: Callable[..., object] | None) -> None:
+    """Refuse what cannot be called, and a send that cannot take its arguments: each message would fail for it."""
+    for name, function in {"send": send, **others}.items():
+        if not callable(function) and not (function is None and name != "send"):
+            raise ConfigurationError(f"{name} is {function!r}; allowed is a function")
+    try:
+        inspect.signature(send).bind(*range(arguments))
+    except ValueError:  # a builtin that does not tell
+        return
+    except TypeError as error:
+        wants = "(message, key, content)" if arguments == 3 else "(message, key)"
+        raise ConfigurationError(f"send is called as send{wants}, which {send!r} does not take: {error}") from None
 
 
 class _DispatchFlow:
@@ -129,7 +172,11 @@ class _DispatchFlow:
         lookup: StatusLookup | AsyncStatusLookup | None,
         options: DispatchOptions,
     ) -> None:
-        self._options = checked = _Options(**options)
+        self._options = checked = _checked(options)
+        _check_functions(2 if render is None else 3, send, parse=parse, validate=validate, render=render, lookup=lookup)
+        for name in ("claims", "retries", "dead_letters", "deliveries", "circuits"):
+            if not hasattr(backend, name):
+                raise ConfigurationError(f"the backend is {backend!r}, which has no {name}; use open_backend(url)")
         self._send = send
         self._parse = parse
         self._validate = validate
@@ -155,6 +202,7 @@ class _DispatchFlow:
     def _handle(self, raw: Raw, id: str | None) -> Steps[Disposition]:
         message = receive(raw, id=id, max_payload=self._options.max_payload)
         fingerprint = message.fingerprint
+        yield from self._read_pauses()
         disposition: Disposition | None = None
         while disposition is None:  # a lost claim means that somebody else decides: ask again
             answer = yield from do(
@@ -196,30 +244,41 @@ class _DispatchFlow:
 
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
-        pause = yield from self._pause_of(message)
-        if pause is not None:
-            return (yield from self._postpone(message, record, pause))
-        stage = "parse"
+        held = record
         try:
-            prepared = message
-            prepared.payload  # noqa: B018 - a body that is not JSON fails here
-            if self._parse is not None:
-                prepared = yield from self._parsed(message)
-            stage = "validate"
-            if self._validate is not None:
-                yield from do(self._validate, prepared)
-            stage = "render"
-            content = () if self._render is None else ((yield from do(self._render, prepared)),)
-        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
-            return (yield from self._fail(message, record, self._classify(error, message, stage)))
-        sending = yield from do(self._backend.claims.begin_send, message.id, record.seq, lease=self._options.lease)
-        if sending is None:
-            return None
-        try:
-            result = yield from do(self._send, prepared, message.id, *content)
-        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
-            return (yield from self._fail(message, sending, self._classify(error, message, "send")))
-        return (yield from self._accepted(message, sending, result))
+            stage = "parse"
+            try:
+                prepared = message
+                prepared.payload  # noqa: B018 - a body that is not JSON fails here
+                if self._parse is not None:
+                    prepared = yield from self._parsed(message)
+                pause = self._pause_of(prepared)
+                if pause is not None:
+                    return (yield from self._postpone(message, record, pause))
+                stage = "validate"
+                if self._validate is not None:
+                    yield from self._validated(prepared)
+                stage = "render"
+                content = () if self._render is None else ((yield from do(self._render, prepared)),)
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
+                return (yield from self._fail(message, record, self._classify(error, message, stage)))
+            sending = yield from do(self._backend.claims.begin_send, message.id, record.seq, lease=self._options.lease)
+            if sending is None:
+                return None
+            held = sending
+            try:
+                result = yield from do(self._send, prepared, message.id, *content)
+                sent = _as_sent(self._send, result)
+            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
+                return (yield from self._fail(message, sending, self._classify(error, message, "send")))
+            return (yield from self._accepted(message, sending, sent))
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException:  # told to stop: the message is given back, or is unknown if the send had begun
+            yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
+            raise
 
     def _parsed(self, message: Message) -> Steps[Message]:
         assert self._parse is not None
@@ -230,13 +289,19 @@ class _DispatchFlow:
             )
         return parsed
 
+    def _validated(self, message: Message) -> Steps[None]:
+        assert self._validate is not None
+        if (yield from do(self._validate, message)) is False:
+            raise InvalidMessageError(
+                f"validate gave False for the message {message.id!r}; it raises what is wrong instead"
+            )
+
     def _classify(self, error: Exception, message: Message, stage: str) -> Failure:
         provider = message.attributes.get("provider")
         return self._options.classifier.classify(error, provider=provider, stage=stage)
 
-    def _accepted(self, message: Message, record: ClaimRecord, result: object) -> Steps[Disposition]:
+    def _accepted(self, message: Message, record: ClaimRecord, sent: Sent) -> Steps[Disposition]:
         """Record that the provider took the message: the log first, so that the settled claim proves it."""
-        sent = result if isinstance(result, Sent) else Sent(result if isinstance(result, str) else None)
         status = DeliveryStatus.SENT_TO_PROVIDER
         yield from self._projection.log(record, status, provider=sent.provider, provider_id=sent.provider_id)
         settled = yield from do(
@@ -254,13 +319,12 @@ class _DispatchFlow:
             )
         if settled.dead_letter_id is not None:
             yield from do(self._backend.dead_letters.resolve, settled.dead_letter_id)
-        return attrs.evolve(disposition_of(settled), failure=None, reason="")
+        return disposition_of(settled)
 
     def _fail(self, message: Message, record: ClaimRecord, failure: Failure) -> Steps[Disposition | None]:
         """Decide on a failed try and carry the decision out; None when somebody else decides."""
         now = self._time().now()
-        age = (now - record.opened_at).total_seconds()
-        decision = self._options.matrix.decide(failure, record.tries, age=age, rng=self._options.rng)
+        decision = self._decide(failure, record, now)
         settled = yield from do(
             self._backend.claims.settle,
             machine.failed(record, failure, decision, failed_at=now),
@@ -277,6 +341,14 @@ class _DispatchFlow:
         yield from self._projection.show(settled, message)
         return disposition_of(settled)
 
+    def _decide(self, failure: Failure, record: ClaimRecord, now: datetime) -> Decision:
+        """Ask the matrix; a backoff function of the application's that fails must not leave the message undecided."""
+        try:
+            return self._options.matrix.decide(failure, record.tries, age=record.age(now), rng=self._options.rng)
+        except Exception as error:  # noqa: BLE001 - whatever the function raises
+            reason = f"{failure.error_class}, and the policy failed with {type(error).__name__}: dead letter"
+            return Decision(Action.DEAD_LETTER, 0.0, reason, DeadLetterReason.APPLICATION)
+
     def _verify(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Find out whether an earlier try had sent the message; None when it may be tried again, or was lost."""
         settled = yield from self._verification.settle(record)
@@ -285,11 +357,14 @@ class _DispatchFlow:
         yield from self._projection.show(settled, message)
         return disposition_of(settled)
 
-    def _pause_of(self, message: Message) -> Steps[Pause | None]:
+    def _read_pauses(self) -> Steps[None]:
+        """Read the pauses, before anything is held, unless they were read a moment ago."""
         now = self._time().monotonic()
         if self._pauses_read is None or not 0 <= now - self._pauses_read < _PAUSES_FRESH:
             self._pauses = yield from do(self._backend.circuits.pauses)
             self._pauses_read = now
+
+    def _pause_of(self, message: Message) -> Pause | None:
         if not self._pauses:
             return None
         keys = {f"{kind}:{message.attributes[name]}" for kind, name in _PAUSE_KEYS if name in message.attributes}
@@ -297,9 +372,9 @@ class _DispatchFlow:
 
     def _postpone(self, message: Message, record: ClaimRecord, pause: Pause) -> Steps[Disposition | None]:
         """Let a paused message wait; that is no try."""
-        delay = _PAUSE_CHECK
+        delay = _PAUSE_CHECK  # not longer, so that it goes on soon after somebody has resumed
         if pause.until is not None:
-            delay = max(0.0, (pause.until - self._time().now()).total_seconds())
+            delay = min(delay, max(0.0, (pause.until - self._time().now()).total_seconds()))
         reason = f"{pause.key} is paused by {pause.by}: {pause.reason}"
         settled = yield from do(
             self._backend.claims.settle,
@@ -311,6 +386,21 @@ class _DispatchFlow:
             return None
         yield from self._projection.show(settled, message)
         return attrs.evolve(disposition_of(settled), failure=None, reason=reason)
+
+
+def _as_sent(send: object, result: object) -> Sent:
+    """Return what a send answered.
+
+    Raises:
+        ConfigurationError: it is none that a send may give; nobody knows what it stands for, so the outcome is unknown.
+    """
+    if isinstance(result, Sent):
+        return result
+    if result is None or isinstance(result, str):
+        return Sent(result)
+    raise ConfigurationError(
+        f"{send!r} gave {type(result).__name__}; allowed are None, the provider's id, or Sent(...); a refusal is raised"
+    )
 
 
 def _duplicate(record: ClaimRecord) -> Disposition:
@@ -380,14 +470,8 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         lookup: StatusLookup | None = None,
         **options: Unpack[DispatchOptions],
     ) -> None:
-        for name, function in {
-            "send": send,
-            "parse": parse,
-            "validate": validate,
-            "render": render,
-            "lookup": lookup,
-        }.items():
-            if inspect.iscoroutinefunction(function):
+        for name, function in {"send": send, "parse": parse, "validate": validate, "render": render}.items():
+            if is_async(function):
                 raise ConfigurationError(f"{name} is the coroutine function {function!r}; use AsyncDispatcher for it")
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
@@ -404,9 +488,10 @@ class Dispatcher(_DispatchFlow, Generic[C]):
             What became of it. The application may ack its copy.
 
         Raises:
-            InvalidMessageError: the id or the size is not allowed; nothing was stored.
-            FingerprintMismatchError: the id was used before for another payload; nothing was stored.
-            StoreError: a store failed; the application keeps its copy.
+            InvalidMessageError: the id or the size is not allowed. Nothing was stored, and it will not get better: put the
+                copy aside instead of delivering it again.
+            FingerprintMismatchError: the id was used before for another payload; likewise.
+            StoreError: a store failed. The application keeps its copy, and delivers it again.
         """
         return run(self._handle(raw, id))
 

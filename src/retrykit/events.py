@@ -13,6 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from .decision import Decision, Disposition
+from .errors import ConfigurationError
 from .failure import Failure
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "OutcomeVerified",
     "PublishFailed",
     "emit",
+    "listeners_of",
 ]
 
 
@@ -61,6 +63,8 @@ class OutcomeVerified(Event):
     message_id: str
     accepted: bool | None
     """True: the provider has it. False: it does not. None: it cannot tell."""
+    error: str | None = None
+    """Why it could not be asked, if that failed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,9 +81,25 @@ class PublishFailed(Event):
 
     message_id: str
     error: str
+    """The exception, by name and text."""
 
 
 Listener: TypeAlias = Callable[[Event], object]
+
+
+def listeners_of(value: Iterable[Listener]) -> tuple[Listener, ...]:
+    """Return the listeners given as `on_event=`.
+
+    Raises:
+        ConfigurationError: it is not a list of functions.
+    """
+    if callable(value) or not isinstance(value, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"on_event is {value!r}; allowed is a list of functions, for example [print]")
+    listeners = tuple(value)
+    for listener in listeners:
+        if not callable(listener):
+            raise ConfigurationError(f"a listener of on_event is {listener!r}; allowed are functions of one event")
+    return listeners
 
 
 def emit(listeners: Iterable[Listener], event: Event) -> None:

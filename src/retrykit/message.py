@@ -114,8 +114,21 @@ class Message:
         return hashlib.sha256(body).hexdigest()[:32]
 
 
-def _is_id(value: JSON) -> bool:
+def _is_plain(value: JSON) -> bool:
+    """Tell whether a field of the payload can be an id or an attribute: text, or a whole number."""
     return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _body_of(raw: bytes | bytearray | memoryview | str | Mapping[str, JSON]) -> bytes:
+    if isinstance(raw, Mapping):
+        return codec.encode(raw)
+    if isinstance(raw, str):
+        return raw.encode("utf-8", "surrogatepass")
+    if isinstance(raw, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return bytes(raw)
+    raise InvalidMessageError(
+        f"what was handed over is a {type(raw).__name__}; allowed are a Message, bytes, text or a mapping"
+    )
 
 
 def receive(
@@ -127,7 +140,8 @@ def receive(
     """Take in what an application's queue delivered, whatever its state.
 
     The id is the one given, else the payload's "message_id" or "id", else a digest of the body, so that every copy of a
-    broken payload is the same message. Well-known text fields of a JSON object become attributes.
+    broken payload is the same message. Well-known fields of a JSON object (campaign_id, recipient, provider, tenant,
+    template_id) become attributes, where the message has none of that name.
 
     Args:
         raw: a message, a body (bytes or text), or a JSON object.
@@ -139,24 +153,15 @@ def receive(
         InvalidPayloadError: a mapping cannot be written as JSON.
         PayloadTooLargeError: the body is larger than `max_payload`.
     """
+    attributes: Mapping[str, str] = {}
     if isinstance(raw, Message):
         if id is not None and id != raw.id:
             raise InvalidMessageError(
                 f"the message {raw.id!r} was handed over with the other id {id!r}; give one of them"
             )
-        if len(raw.body) > max_payload:
-            raise PayloadTooLargeError(len(raw.body), max_payload)
-        return raw
-    if isinstance(raw, Mapping):
-        body = codec.encode(raw)
-    elif isinstance(raw, str):
-        body = raw.encode("utf-8", "surrogatepass")
-    elif isinstance(raw, (bytes, bytearray, memoryview)):
-        body = bytes(raw)
+        id, body, attributes = raw.id, raw.body, raw.attributes
     else:
-        raise InvalidMessageError(
-            f"what was handed over is a {type(raw).__name__}; allowed are a Message, bytes, text or a mapping"
-        )
+        body = _body_of(raw)
     if len(body) > max_payload:
         raise PayloadTooLargeError(len(body), max_payload)
     try:
@@ -164,8 +169,8 @@ def receive(
     except InvalidPayloadError:
         payload = None
     fields: Mapping[str, JSON] = payload if isinstance(payload, Mapping) else {}
-    attributes = {name: value for name in _ATTRIBUTE_FIELDS if isinstance(value := fields.get(name), str)}
+    lifted = {name: str(fields[name]) for name in _ATTRIBUTE_FIELDS if _is_plain(fields.get(name))}
     if id is None:
-        own = next((fields[name] for name in _ID_FIELDS if _is_id(fields.get(name))), None)
+        own = next((fields[name] for name in _ID_FIELDS if _is_plain(fields.get(name))), None)
         id = f"sha256:{hashlib.sha256(body).hexdigest()}" if own is None else str(own)
-    return Message(id, body, attributes, max_payload=max_payload)
+    return Message(id, body, {**lifted, **attributes}, max_payload=max_payload)

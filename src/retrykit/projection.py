@@ -80,7 +80,7 @@ def _status(record: ClaimRecord) -> DeliveryStatus:
         return DeliveryStatus.SENT_TO_PROVIDER
     if record.disposition is DispositionKind.BOUNCED:
         return DeliveryStatus.BOUNCED_PERMANENT
-    if record.state is ClaimState.UNKNOWN or (record.failure and record.failure.outcome is Outcome.UNKNOWN):
+    if record.state is ClaimState.UNKNOWN or record.is_unsure:
         return DeliveryStatus.UNKNOWN  # also when it was given up: nobody knows that it was not sent
     return DeliveryStatus.FAILED_INTERNAL
 
@@ -91,16 +91,16 @@ def disposition_of(record: ClaimRecord) -> Disposition:
     if kind is None:
         unknown = record.state is ClaimState.UNKNOWN
         kind = DispositionKind.VERIFYING if unknown else DispositionKind.RETRY_SCHEDULED
-    letter = None if kind is DispositionKind.SENT else record.dead_letter_id
+    is_sent = kind is DispositionKind.SENT
     return Disposition(
         kind=kind,
         message_id=record.key,
-        failure=record.failure,
+        failure=None if is_sent else record.failure,
         due_at=record.not_before,
-        dead_letter_id=letter,
+        dead_letter_id=None if is_sent else record.dead_letter_id,
         provider=record.provider,
         provider_id=record.provider_id,
-        reason=record.attempts[-1].reason if record.attempts else "",
+        reason=record.note,
     )
 
 
@@ -132,6 +132,7 @@ def dead_letter_of(record: ClaimRecord, message: Message) -> DeadLetter:
         last_failed_at=tries[-1].failed_at if tries else died,
         dead_lettered_at=died,
         attempts=record.attempts,
+        decision=record.note,
         state=DeadLetterState.DISCARDED if discarded else DeadLetterState.QUARANTINED,
         redrive_count=record.generation - 1,
         original_payload=message.body,

@@ -8,6 +8,7 @@ ask again later, and at the message's maximum age hand it to a person.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from itertools import count
 from typing import Final
 
@@ -17,7 +18,8 @@ from ._steps import Steps, arun, do, run
 from .clock import Clock, current_clock
 from .decision import Action, DeadLetterReason, Decision, DispositionKind
 from .delivery import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
-from .events import Listener, OutcomeVerified, emit
+from .errors import ConfigurationError
+from .events import Listener, OutcomeVerified, emit, listeners_of
 from .failure import Outcome
 from .lease import new_owner
 from .machines import claim as machine
@@ -49,7 +51,7 @@ class Verification:
         self._backend = backend
         self._matrix = matrix
         self._lookup = lookup
-        self._listeners = tuple(on_event)
+        self._listeners = listeners_of(on_event)
         self._clock = clock
         self._rng = rng
         self._projection = Projection(backend, clock)
@@ -68,8 +70,8 @@ class Verification:
             )
             settled = machine.sent(record, provider=answer.provider, provider_id=answer.provider_id)
             return (yield from do(self._backend.claims.settle, settled, record.seq))
-        decision = self._decide(record, accepted=False if answer is not None else None)
-        settled = machine.decided(record, decision)
+        decision = self._decide(record, is_known=answer is not None)
+        settled = machine.decided(record, decision, is_unsure=answer is None)
         return (yield from do(self._backend.claims.settle, settled, record.seq, delay=decision.delay))
 
     def _evidence(self, record: ClaimRecord) -> Steps[Sent | NotAccepted | None]:
@@ -77,22 +79,32 @@ class Verification:
         if delivery is not None and delivery.status in ACCEPTED:
             return Sent(delivery.provider_id, delivery.provider)
         answer: Sent | NotAccepted | None = None
+        failed: str | None = None
         if self._lookup is not None and self._matrix.on_unknown is Action.VERIFY:
             try:
-                answer = yield from do(self._lookup, record.key)
-            except Exception:  # noqa: BLE001 - a lookup that fails cannot tell
-                answer = None
-        accepted = None if answer is None else isinstance(answer, Sent)
-        now = (self._clock or current_clock()).now()
-        emit(self._listeners, OutcomeVerified(at=now, message_id=record.key, accepted=accepted))
+                answer = _answer(self._lookup, (yield from do(self._lookup, record.key)))
+            except Exception as error:  # noqa: BLE001 - a lookup that fails cannot tell
+                failed = f"{type(error).__name__}: {error}"
+        emit(
+            self._listeners,
+            OutcomeVerified(
+                at=self._now(),
+                message_id=record.key,
+                accepted=None if answer is None else isinstance(answer, Sent),
+                error=failed,
+            ),
+        )
         return answer
 
-    def _decide(self, record: ClaimRecord, *, accepted: bool | None) -> Decision:
-        matrix, tries = self._matrix, record.tries
-        age = ((self._clock or current_clock()).now() - record.opened_at).total_seconds()
-        if accepted is None and matrix.on_unknown is Action.VERIFY:
+    def _now(self) -> datetime:
+        return (self._clock or current_clock()).now()
+
+    def _decide(self, record: ClaimRecord, *, is_known: bool) -> Decision:
+        """Decide on a message that was not accepted, or (`is_known` false) of which that cannot be told."""
+        matrix, tries, age = self._matrix, record.tries, record.age(self._now())
+        if not is_known and matrix.on_unknown is Action.VERIFY:
             return self._ask_again(record, age)
-        if accepted is None and matrix.on_unknown is not Action.RETRY:
+        if not is_known and matrix.on_unknown is not Action.RETRY:
             return Decision(matrix.on_unknown, 0.0, "it may have been sent", DeadLetterReason.APPLICATION)
         again = Decision(Action.RETRY, 0.0, "the provider did not accept it, tried again at once")
         if not tries or machine.is_crash(tries[-1]):
@@ -110,6 +122,19 @@ class Verification:
             reason = f"it may have been sent, and after {age:g} s nobody can tell: manual review"
             return Decision(Action.MANUAL_REVIEW, 0.0, reason, DeadLetterReason.EXPIRED)
         return Decision(Action.VERIFY, delay, f"it may have been sent, asked again in {delay:g} s")
+
+
+def _answer(lookup: object, value: object) -> Sent | NotAccepted | None:
+    """Return a lookup's answer.
+
+    Raises:
+        ConfigurationError: it is none that a lookup may give. To take it for "not accepted" could send twice.
+    """
+    if value is None or isinstance(value, (Sent, NotAccepted)):
+        return value
+    raise ConfigurationError(
+        f"the lookup {lookup!r} gave {type(value).__name__}; allowed are Sent(...), NotAccepted(), or None if it cannot tell"
+    )
 
 
 @attrs.frozen

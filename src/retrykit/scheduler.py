@@ -10,12 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from typing import Final
 
-from ._steps import Steps, arun, do, run
+from ._steps import Steps, arun, do, is_async, run
 from .clock import Clock, current_clock
-from .events import Listener, MessageRepublished, PublishFailed, emit
+from .errors import ConfigurationError, StoreError
+from .events import Listener, MessageRepublished, PublishFailed, emit, listeners_of
 from .lease import new_owner
 from .message import Message
 from .stores import AsyncBackend, AsyncRetryStore, Backend, RetryStore
+from .stores.checks import check_limit
 from .times import Duration, seconds
 
 __all__ = ["AsyncRetryScheduler", "RetryScheduler"]
@@ -39,10 +41,10 @@ class _SchedulerFlow:
     ) -> None:
         self._retries = retries
         self._publish = publish
-        self._batch = batch
+        self._batch = check_limit(batch, "batch")
         self._lease = seconds(lease, "lease", positive=True)
         self._poll = seconds(poll, "poll", positive=True)
-        self._listeners = tuple(on_event)
+        self._listeners = listeners_of(on_event)
         self._clock = clock
         self._owner = new_owner()
         self._claims = count(1)
@@ -63,7 +65,9 @@ class _SchedulerFlow:
             try:
                 yield from do(self._publish, due.message)
             except Exception as error:  # noqa: BLE001 - the application's queue: whatever it says, the message stays
-                failed = PublishFailed(at=self._time().now(), message_id=due.message.id, error=type(error).__name__)
+                failed = PublishFailed(
+                    at=self._time().now(), message_id=due.message.id, error=f"{type(error).__name__}: {error}"
+                )
                 emit(self._listeners, failed)
                 yield from do(self._retries.release, due, delay=_RELEASE_DELAY)
             else:
@@ -75,9 +79,19 @@ class _SchedulerFlow:
 
     def _run(self, sleep: Callable[[float], Awaitable[None] | None]) -> Steps[None]:
         while not self._stopped:
-            published = yield from self._run_once()
+            try:
+                published = yield from self._run_once()
+            except StoreError as error:
+                _log_store_error(error)
+                published = 0  # whatever it held is due again when its lease ends
             if published < self._batch and not self._stopped:
                 yield from do(sleep, self._poll)
+
+
+def _log_store_error(error: StoreError) -> None:
+    import logging  # only on the failing path
+
+    logging.getLogger("retrykit.scheduler").warning("the retry queue cannot be used now, trying again: %s", error)
 
 
 class RetryScheduler(_SchedulerFlow):
@@ -91,6 +105,9 @@ class RetryScheduler(_SchedulerFlow):
         poll: the pause when nothing is due.
         on_event: listeners.
         clock: where the time comes from; None: the clock in force.
+
+    Raises:
+        ConfigurationError: a value is not allowed, or `publish` is a coroutine function.
     """
 
     def __init__(
@@ -104,6 +121,8 @@ class RetryScheduler(_SchedulerFlow):
         on_event: Iterable[Listener] = (),
         clock: Clock | None = None,
     ) -> None:
+        if is_async(publish):
+            raise ConfigurationError(f"publish is the coroutine function {publish!r}; use AsyncRetryScheduler for it")
         super().__init__(backend.retries, publish, batch, lease, poll, on_event, clock)
 
     def run_once(self) -> int:
@@ -111,7 +130,7 @@ class RetryScheduler(_SchedulerFlow):
         return run(self._run_once())
 
     def run(self) -> None:
-        """Republish due messages until `stop` is called."""
+        """Republish due messages until `stop` is called. A store that fails is logged and tried again."""
         run(self._run(self._time().sleep))
 
 

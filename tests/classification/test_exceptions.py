@@ -266,12 +266,12 @@ def test_exception_that_cannot_be_read_is_classified_all_the_same():
 
 @pytest.mark.parametrize(
     ("said", "given", "expected"),
-    [("ses", None, "ses"), ("ses", "backup", "backup"), (None, None, "primary"), (7, None, "primary")],
+    [("ses", None, "ses"), ("ses", "backup", "ses"), (None, "backup", "backup"), (None, None, "primary"), (7, None, "primary")],
 )
 def test_provider_on_the_exception_stands_before_the_classifiers_own(
     said: object, given: str | None, expected: str
 ) -> None:
-    """A sender that knows who answered writes it on the exception; an argument goes before it."""
+    """A sender that knows who answered writes it on the exception; nobody knows better."""
     error = ConnectionResetError("gone")
     error.provider = said  # type: ignore[attr-defined]
     assert expected == ErrorClassifier(provider="primary").classify(error, provider=given).provider

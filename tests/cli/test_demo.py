@@ -126,5 +126,5 @@ def test_command_without_its_extra_says_how_to_install_it() -> None:
     """Without click the command names the extra instead of showing a traceback."""
     program = "import sys; sys.modules['click'] = None; from retrykit.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.strip() == "retrykit: 'click' is not installed; install it with: pip install 'retrykit[cli]'"

@@ -174,7 +174,7 @@ def test_innocent_message_beside_crashes_of_others_is_not_condemned(world: World
     """Two crashes while a message is held do not make it poison."""
     here = world()
     for _ in range(2):
-        assert here.crash(1)
+        assert here.crash(2)  # the claim is the second step
         here.clock.advance(LEASE)
     here.settle()
     assert here.check() is K.SENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import smtplib
 from collections.abc import Mapping
 from datetime import timedelta
@@ -22,11 +23,12 @@ from retrykit import (
     RetryLater,
     RetryPolicy,
     TaggedError,
+    open_async_backend,
 )
 from retrykit.backends import MemoryBackend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.decision import Decision, Disposition, DispositionKind
-from retrykit.delivery import Sent
+from retrykit.delivery import NotAccepted, Sent
 from retrykit.errors import (
     ConfigurationError,
     FingerprintMismatchError,
@@ -34,8 +36,8 @@ from retrykit.errors import (
     PayloadTooLargeError,
     StoreUnavailableError,
 )
-from retrykit.events import AttemptFailed, Event, MessageHandled
-from retrykit.stores import Backend, ClaimState, DeliveryStatus, as_async
+from retrykit.events import AttemptFailed, Event, MessageHandled, OutcomeVerified
+from retrykit.stores import Backend, ClaimState, DeliveryStatus, PoisonRule, as_async
 from retrykit.testing import ManualClock
 from tests.colours import Runner, both_loops
 
@@ -346,32 +348,199 @@ def _ended(flow: Any) -> Any:
 
 
 def test_handle_paused_campaign_waits_without_burning_an_attempt(backend: Backend, clock: ManualClock) -> None:
-    """A paused campaign's messages wait until the pause ends; that is no try."""
+    """A paused campaign's messages wait, are looked at again within a minute, and that is no try."""
     outbox = Outbox()
-    until = clock.now() + timedelta(hours=1)
+    until = clock.now() + timedelta(seconds=90)
     backend.circuits.pause("campaign:spring", reason="wrong prices", by="ada", until=until)
     dispatcher = Dispatcher(outbox, backend=backend, clock=clock)
     disposition = dispatcher.handle(BODY)
-    assert (disposition.kind, disposition.due_at) == (K.RETRY_SCHEDULED, until)
+    assert (disposition.kind, disposition.due_at) == (K.RETRY_SCHEDULED, clock.now() + timedelta(seconds=60))
     assert disposition.reason == "campaign:spring is paused by ada: wrong prices"
     record = backend.claims.get("m1")
     assert record is not None
     assert record.attempts == ()
     assert dispatcher.handle(b'{"id": "m2", "campaign_id": "autumn"}').kind is K.SENT
+    clock.advance(60)
+    assert dispatcher.handle(BODY).due_at == until
     clock.move_to(until)
     assert dispatcher.handle(BODY).kind is K.SENT
 
 
-def test_handle_pause_without_end_is_looked_at_again(backend: Backend, clock: ManualClock) -> None:
-    """A pause that nobody has limited is looked at again every minute, and noticed within a second of its start."""
+def test_handle_resumed_campaign_goes_on_within_a_minute(backend: Backend, clock: ManualClock) -> None:
+    """A pause for days that is resumed early holds its messages no longer; it is noticed within a second of its start."""
     dispatcher = Dispatcher(Outbox(), backend=backend, clock=clock)
     assert dispatcher.handle(b'{"id": "m0", "campaign_id": "spring"}').kind is K.SENT
-    backend.circuits.pause("campaign:spring", reason="wrong prices", by="ada")
+    until = clock.now() + timedelta(days=3)
+    backend.circuits.pause("campaign:spring", reason="wrong prices", by="ada", until=until)
     clock.advance("1s")
     assert dispatcher.handle(BODY).due_at == clock.now() + timedelta(seconds=60)
     backend.circuits.resume("campaign:spring")
     clock.advance("60s")
     assert dispatcher.handle(BODY).kind is K.SENT
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        Message("m1", {"campaign_id": "7"}),
+        Message("m1", {"campaign_id": 7}),
+        Message("m1", {}, {"campaign_id": "7"}),
+        b'{"id": "m1", "campaign_id": 7}',
+    ],
+)
+def test_handle_pause_finds_its_messages_however_they_name_the_campaign(backend: Backend, raw: Message | bytes) -> None:
+    """In the payload or the attributes, as text or as a number."""
+    backend.circuits.pause("campaign:7", reason="wrong prices", by="ada")
+    assert Dispatcher(Outbox(), backend=backend).handle(raw).kind is K.RETRY_SCHEDULED
+
+
+def test_handle_pause_goes_by_what_parse_gave(backend: Backend) -> None:
+    """A campaign that only the parser knows is paused as well."""
+    backend.circuits.pause("campaign:7", reason="wrong prices", by="ada")
+    outbox = Outbox()
+
+    def parse(message: Message) -> Message:
+        return Message(message.id, message.payload, {"campaign_id": "7"})
+
+    assert Dispatcher(outbox, backend=backend, parse=parse).handle(b'{"id": "m1"}').kind is K.RETRY_SCHEDULED
+    assert outbox.given == []
+
+
+def test_handle_long_pause_does_not_use_up_the_messages_age(backend: Backend, clock: ManualClock) -> None:
+    """The maximum age counts from the first failed try, so days of pause leave the retries as they were."""
+    backend.circuits.pause("campaign:spring", reason="wrong prices", by="ada")
+    dispatcher = Dispatcher(Outbox(greylisted()), backend=backend, clock=clock)
+    dispatcher.handle(BODY)
+    backend.circuits.resume("campaign:spring")
+    clock.advance("4d")
+    assert dispatcher.handle(BODY).reason.startswith("greylisted, retry 1 of 3")
+
+
+# What the application gives
+
+
+@pytest.mark.parametrize("result", [False, 0, {}, NotAccepted()])
+def test_handle_send_result_that_means_nothing_is_unknown(backend: Backend, result: Any) -> None:
+    """A send that gives what it may not give may have sent: nobody takes it for a success."""
+    outbox = Outbox()
+    dispatcher = Dispatcher(lambda *args: outbox(*args) or result, backend=backend)
+    disposition = dispatcher.handle(BODY)
+    assert (disposition.kind, disposition.failure and disposition.failure.outcome) == (K.DEAD_LETTERED, "unknown")
+    assert "allowed are None, the provider's id, or Sent(...)" in only_letter(backend).error_message
+    assert backend.deliveries.counts() == {DeliveryStatus.UNKNOWN: 1}
+
+
+def test_handle_sent_with_a_number_as_id_keeps_it_as_text(backend: Backend) -> None:
+    """Providers that number their messages are common."""
+    assert Dispatcher(Outbox(Sent(123)), backend=backend).handle(BODY).provider_id == "123"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", ["p-1", True, {}])
+def test_handle_lookup_answer_that_means_nothing_cannot_tell(backend: Backend, clock: ManualClock, answer: Any) -> None:
+    """A lookup that gives what it may not give is not taken for "not accepted": that would send twice."""
+    outbox = Outbox(TimeoutError("timed out"))
+    heard: list[Event] = []
+    dispatcher = Dispatcher(outbox, backend=backend, lookup=lambda _key: answer, clock=clock, on_event=[heard.append])
+    dispatcher.handle(BODY)
+    clock.advance("1m")
+    assert (dispatcher.handle(BODY).kind, len(outbox.given)) == (K.VERIFYING, 1)
+    (told,) = [event for event in heard if isinstance(event, OutcomeVerified)]
+    assert told.accepted is None
+    assert f"gave {type(answer).__name__}; allowed are Sent(...), NotAccepted(), or None" in (told.error or "")
+
+
+def test_handle_validate_that_gives_false_sends_nothing(backend: Backend) -> None:
+    """A check that says no with its result instead of an exception is heard."""
+    outbox = Outbox()
+    assert Dispatcher(outbox, backend=backend, validate=lambda _message: False).handle(BODY).kind is K.DEAD_LETTERED
+    assert outbox.given == []
+    assert "validate gave False" in only_letter(backend).error_message
+
+
+async def asend(_message: Message, _key: str) -> None: ...
+
+
+class AsyncCallable:
+    async def __call__(self, _message: Message, _key: str) -> None: ...
+
+
+@pytest.mark.parametrize("send", [asend, AsyncCallable(), functools.partial(asend)])
+def test_dispatcher_of_an_asynchronous_send_is_refused(send: Any) -> None:
+    """A send that would have to be awaited is refused when the dispatcher is made."""
+    with pytest.raises(ConfigurationError, match="use AsyncDispatcher"):
+        Dispatcher(send, backend=MemoryBackend())
+
+
+def test_handle_send_that_gives_a_coroutine_is_an_error_at_the_call(backend: Backend) -> None:
+    """What only shows when it is called is an error for the application, and never called sent."""
+    dispatcher = Dispatcher(lambda message, key: asend(message, key), backend=backend)  # type: ignore[call-overload]
+    with pytest.raises(ConfigurationError, match="gave coroutine, which has to be awaited"):
+        dispatcher.handle(BODY)
+    assert backend.deliveries.counts() == {}
+
+
+def test_handle_on_an_asynchronous_backend_is_an_error_at_the_call() -> None:
+    """A backend of the other colour is said, instead of going round for ever."""
+    dispatcher = Dispatcher(Outbox(), backend=open_async_backend("memory://"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="has to be awaited"):
+        dispatcher.handle(BODY)
+
+
+def test_handle_backoff_function_that_fails_leaves_the_message_decided(backend: Backend) -> None:
+    """A bug in an application's backoff sends the message to the dead letters, not into limbo."""
+    policy = RetryPolicy(max_retries=3, backoff=lambda retry: 1 / (retry - 1))
+    matrix = PolicyMatrix({ErrorClass.GREYLISTED: policy})
+    assert Dispatcher(Outbox(greylisted()), backend=backend, matrix=matrix).handle(BODY).kind is K.DEAD_LETTERED
+    assert only_letter(backend).decision == "greylisted, and the policy failed with ZeroDivisionError: dead letter"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_handle_interrupted_before_the_send_gives_the_message_back(
+    backend: Backend, clock: ManualClock, stop: type[BaseException]
+) -> None:
+    """Whoever is told to stop frees what it held: no lost worker, and the next one goes on at once."""
+    stops = [stop()] * 5
+
+    def validate(_message: Message) -> None:
+        if stops:
+            raise stops.pop()
+
+    dispatcher = Dispatcher(Outbox(), backend=backend, validate=validate, clock=clock)
+    for _ in range(5):
+        with pytest.raises(stop):
+            dispatcher.handle(BODY)
+    assert dispatcher.handle(BODY).kind is K.SENT
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (record.counters.crashed, record.counters.interrupted, record.attempts) == (0, 5, ())
+
+
+def test_handle_interrupted_in_the_send_leaves_an_unknown_outcome(backend: Backend, clock: ManualClock) -> None:
+    """A send that was interrupted may have happened: it is verified, and the interruption is no try."""
+
+    def send(_message: Message, _key: str) -> None:
+        raise KeyboardInterrupt
+
+    dispatcher = Dispatcher(send, backend=backend, lookup=lambda _key: Sent("p-1"), clock=clock)
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher.handle(BODY)
+    disposition = dispatcher.handle(BODY)
+    assert (disposition.kind, disposition.failure) == (K.SENT, None)
+
+
+def test_handle_verified_twice_as_not_accepted_is_known_to_have_failed(backend: Backend, clock: ManualClock) -> None:
+    """When the retries are used up and the provider has none of them, the status says failed, not unknown."""
+    matrix = PolicyMatrix({ErrorClass.NETWORK_TIMEOUT: RetryPolicy(max_retries=1, backoff=[1])})
+    outbox = Outbox(TimeoutError("1"), TimeoutError("2"))
+    dispatcher = Dispatcher(outbox, backend=backend, matrix=matrix, lookup=lambda _key: NotAccepted(), clock=clock)
+    for _ in range(3):
+        disposition = dispatcher.handle(BODY)
+        clock.advance("10m")
+    assert (disposition.kind, len(outbox.given)) == (K.DEAD_LETTERED, 2)
+    assert (
+        disposition.reason == "network_timeout, all 1 retries used: dead letter; rule exception.builtins.TimeoutError"
+    )
+    assert backend.deliveries.counts() == {DeliveryStatus.FAILED_INTERNAL: 1}
 
 
 @pytest.mark.parametrize("message_id", ["", "x" * 256, "a\0b", "\ud800"])
@@ -398,20 +567,46 @@ def test_handle_other_payload_under_the_same_id_is_refused(backend: Backend) -> 
     assert dispatcher.handle(BODY.replace(b": ", b":")).kind is K.DUPLICATE
 
 
-def test_dispatcher_settings_out_of_range_are_refused() -> None:
-    """Settings are checked when the dispatcher is made."""
-    backend = MemoryBackend()
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lease": 0}, "lease is 0"),
+        (
+            {"matrix": attrs.evolve(EMAIL_MATRIX, max_attempts=101)},
+            "allows 101 attempts; a message's history holds 100",
+        ),
+        ({"matrix": {}}, "the matrix is {}; allowed is a PolicyMatrix"),
+        ({"max_payload": "1MB"}, "max_payload is '1MB'"),
+        ({"max_payload": 0}, "max_payload is 0"),
+        ({"on_event": print}, "on_event is <built-in function print>; allowed is a list of functions"),
+        ({"on_event": 3}, "on_event is 3"),
+        ({"clock": 3}, r"clock is 3, which has no now\(\)"),
+        ({"rng": 3}, r"rng is 3, which has no random\(\)"),
+        ({"classifier": 3}, r"classifier is 3, which has no classify\(\)"),
+        ({"poison": PoisonRule(window=60)}, "window of the PoisonRule is 60 s and the lease 120 s"),
+        ({"backend": None}, r"the backend is None, which has no claims; use open_backend\(url\)"),
+        ({"send": None}, "send is None; allowed is a function"),
+        ({"send": lambda message: None}, r"send is called as send\(message, key\), which"),
+        ({"send": lambda m, k: None, "render": str}, r"send is called as send\(message, key, content\), which"),
+        ({"validate": "strictly"}, "validate is 'strictly'; allowed is a function"),
+    ],
+)
+def test_dispatcher_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    """Settings are checked when the dispatcher is made, and the error names the setting and what is allowed."""
+    given = {"send": lambda _message, _key: None, "backend": MemoryBackend(), **settings}
+    with pytest.raises(ConfigurationError, match=message):
+        Dispatcher(given.pop("send"), **given)
 
-    async def send(_message: Message, _key: str) -> None: ...
 
-    with pytest.raises(ConfigurationError, match="use AsyncDispatcher"):
-        Dispatcher(send, backend=backend)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="lease is 0"):
-        Dispatcher(Outbox(), backend=backend, lease=0)
-    with pytest.raises(ConfigurationError, match="allows 101 attempts; a message's history holds 100"):
-        Dispatcher(Outbox(), backend=backend, matrix=attrs.evolve(EMAIL_MATRIX, max_attempts=101))
-    with pytest.raises(TypeError, match="colour"):
-        Dispatcher(Outbox(), backend=backend, colour="red")  # type: ignore[call-overload]
+def test_dispatcher_unknown_option_is_refused_by_name() -> None:
+    """A misspelt option is named, with those that there are."""
+    with pytest.raises(TypeError, match="a dispatcher has no option 'leese'; allowed are matrix, classifier, lease"):
+        Dispatcher(Outbox(), backend=MemoryBackend(), leese=3)  # type: ignore[call-overload]
+
+
+def test_dispatcher_takes_a_send_that_does_not_tell_its_arguments() -> None:
+    """Some builtins have no signature to look at."""
+    assert Dispatcher(dict, backend=MemoryBackend()).handle(b'{"id": "m1"}').kind is not K.SENT  # type: ignore[arg-type]
 
 
 def test_handle_store_failure_reaches_the_application(tmp_path: Any) -> None:

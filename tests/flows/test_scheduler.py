@@ -50,7 +50,7 @@ def test_run_once_publish_that_fails_keeps_the_message(backend: Backend, clock: 
     schedule(backend, clock, "a", "b", "c")
     scheduler = RetryScheduler(backend, publish, clock=clock, on_event=[heard.append])
     assert scheduler.run_once() == 2
-    assert heard[0] == PublishFailed(at=clock.now(), message_id="a", error="ConnectionRefusedError")
+    assert heard[0] == PublishFailed(at=clock.now(), message_id="a", error="ConnectionRefusedError: queue down")
     assert scheduler.run_once() == 0
     clock.advance(5)
     assert (scheduler.run_once(), published) == (1, ["b", "c", "a"])

@@ -16,7 +16,8 @@ from typing import Any
 import attrs
 import pytest
 
-from retrykit import EMAIL_MATRIX, ErrorClass, ErrorGroup, RetryLater, retry
+from retrykit import EMAIL_MATRIX, ErrorClass, ErrorClassifier, ErrorGroup, RetryLater, retry
+from retrykit.classification import Rule
 from retrykit.clock import use_clock
 from retrykit.errors import ConfigurationError
 from retrykit.events import AttemptFailed, Event
@@ -115,7 +116,7 @@ def test_retry_matrix_never_repeats_an_unknown_outcome() -> None:
     with pytest.raises(TimeoutError) as caught:
         retry(EMAIL_MATRIX)(flaky)()
     assert flaky.calls == 1
-    assert "may have been sent" in caught.value.__notes__[0]
+    assert caught.value.__notes__[0].endswith("was the last: network_timeout, may have been done: not repeated")
 
 
 def test_retry_matrix_permanent_error_passes_at_once() -> None:
@@ -235,6 +236,13 @@ def test_retry_keeps_name_doc_and_signature() -> None:
     assert list(inspect.signature(fetch).parameters) == ["url", "timeout"]
 
 
+def test_retry_on_a_group_goes_by_its_own_classifier() -> None:
+    """An application's rules decide what belongs to a group."""
+    classifier = ErrorClassifier([Rule("mine", ErrorClass.PROVIDER_UNAVAILABLE, exceptions=[LookupError])])
+    flaky = Flaky(LookupError("gone"))
+    assert retry(on=ErrorGroup.TRANSIENT_INFRASTRUCTURE, classifier=classifier, backoff=[0])(flaky)() == "answer"
+
+
 class Client:
     """A class with every kind of method."""
 
@@ -304,8 +312,15 @@ def test_retry_what_is_no_function_is_refused(thing: Any) -> None:
     ("settings", "message"),
     [
         ({}, "either a matrix"),
+        ({"matrix": EMAIL_MATRIX, "attempts": 5}, "either a matrix"),
+        ({"matrix": EMAIL_MATRIX, "backoff": [1]}, "either a matrix"),
+        ({"matrix": print}, r"write @retry\(on=...\) with parentheses"),
+        ({"on": ()}, "allowed are exception types"),
+        ({"on": OSError, "on_event": print}, "on_event is <built-in function print>"),
+        ({"on": OSError, "on_event": ["log"]}, "a listener of on_event is 'log'"),
         ({"on": OSError, "matrix": EMAIL_MATRIX}, "either a matrix"),
         ({"matrix": OSError}, "allowed is a PolicyMatrix"),
+        ({"matrix": 7}, "the matrix of retry.. is 7; allowed is a PolicyMatrix$"),
         ({"on": OSError, "attempts": 0}, "attempts is 0"),
         ({"on": OSError, "attempts": True}, "attempts is True"),
         ({"on": OSError, "backoff": "5s"}, "the backoff is '5s'"),

@@ -30,6 +30,8 @@ def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
         >>> backend.retries.stats().waiting
         0
     """
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+        raise ConfigurationError(f"the URL is {url!r}; {_ALLOWED}; for a path use SQLiteBackend(path)")
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise ConfigurationError(f"the URL is {url!r}; {_ALLOWED}")

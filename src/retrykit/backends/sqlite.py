@@ -333,7 +333,8 @@ class _Deliveries(DeliveryStore):
     def _counts(self) -> Mapping[DeliveryStatus, int]:
         with self._database.reading() as (db, _):
             rows = db.execute("SELECT status, count(*) FROM retrykit_deliveries GROUP BY status").fetchall()
-        return {DeliveryStatus(status): total for status, total in rows}
+        with _readable("the delivery log"):
+            return {DeliveryStatus(status): total for status, total in rows}
 
 
 _DELIVERY_COLUMNS = "message_id, status, version, provider, provider_id, updated_at"

@@ -125,7 +125,13 @@ class _Process:
         with self._guard:
             handles = list(self._handles)
         for handle in handles:
-            handle.close()
+            # SQLite crashes when a connection is closed under a running statement. One that this very thread is in (a
+            # signal handler closes) is left to be closed when it is collected.
+            if handle.using.acquire(blocking=handle.thread != threading.get_ident()):
+                try:
+                    handle.close()
+                finally:
+                    handle.using.release()
 
     def before_fork(self) -> None:
         """Close the connections, waiting for what runs on them; threads open new ones after `after_fork`."""

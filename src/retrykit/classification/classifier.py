@@ -51,6 +51,17 @@ _MAX_TYPES: Final = 1_024
 _Group: TypeAlias = BaseExceptionGroup[BaseException]
 _BEFORE_SEND: Final = frozenset({"parse", "validate", "render"})
 _BEFORE_DATA: Final = frozenset({"connect", "ehlo", "auth", "mail", "rcpt"})
+_REFUSALS: Final = frozenset(
+    {
+        ErrorGroup.THROTTLING,
+        ErrorGroup.TEMPORARY_MAILBOX,
+        ErrorGroup.PERMANENT_RECIPIENT,
+        ErrorGroup.CONTENT_POLICY,
+        ErrorGroup.SENDER,
+    }
+)
+"""Groups whose failures are somebody's answer, not a try of which nothing more is known."""
+
 _TEMPORARY: Final = frozenset(
     {ErrorGroup.TRANSIENT_INFRASTRUCTURE, ErrorGroup.THROTTLING, ErrorGroup.TEMPORARY_MAILBOX}
 )
@@ -164,7 +175,7 @@ class ErrorClassifier:
 
         Args:
             signal: an exception, or an SMTP reply.
-            provider: who answered; None: what the exception's `provider` says, else the classifier's own.
+            provider: who answered, where the exception's own `provider` does not say; None: the classifier's own.
             stage: the boundary where it failed, outside of those that the exception was marked with; None: not known,
                 which is treated as "send".
 
@@ -176,8 +187,7 @@ class ErrorClassifier:
                 (`CancelledError`, `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`, or a group of nothing else), which
                 is no failure: let it pass.
         """
-        if provider is None:
-            provider = provider_of(signal) or self.provider
+        provider = provider_of(signal) or (self.provider if provider is None else provider)
         place = _Place(provider, () if stage is None else (stage,))
         if isinstance(signal, SmtpReply):
             return self._of_reply(signal, signal, None, place)
@@ -220,11 +230,14 @@ class ErrorClassifier:
         if said is None:
             return failure
         base = failure or self._failure(_UNKNOWN, _evidence(error, kind, place), place, kind.code)
+        outcome = said.outcome or base.outcome
+        if failure is None and said.outcome is None and outcome is Outcome.UNKNOWN:
+            outcome = _outcome_of(said.error_class)
         return attrs.evolve(
             base,
             error_class=said.error_class,
             rule=f"tag.{said.error_class}",
-            outcome=said.outcome or base.outcome,
+            outcome=outcome,
             error_code=said.error_code or base.error_code,
             retry_after=base.retry_after if said.retry_after is None else said.retry_after,
         )
@@ -296,7 +309,7 @@ class ErrorClassifier:
         elif rule.outcome is not None:
             outcome = rule.outcome
         elif outcome is None:
-            outcome = Outcome.NOT_SENT if evidence.scope.phase in _BEFORE_DATA else Outcome.UNKNOWN
+            outcome = Outcome.NOT_SENT if evidence.scope.phase in _BEFORE_DATA else _outcome_of(rule.error_class)
         return Failure(
             error_class=rule.error_class,
             outcome=outcome,
@@ -339,6 +352,11 @@ class ErrorClassifier:
             has_replies=bool(phases) or RECIPIENTS_REFUSED in names,
             phase=phases[0] if phases else "rcpt" if RECIPIENTS_REFUSED in names else None,
         )
+
+
+def _outcome_of(error_class: ErrorClass) -> Outcome:
+    """Return what a class alone says of the side effect: where somebody has said no, nothing was sent."""
+    return Outcome.REJECTED if error_class.group in _REFUSALS else Outcome.UNKNOWN
 
 
 def _evidence(error: BaseException, kind: _Kind, place: _Place) -> Evidence:

@@ -55,7 +55,11 @@ def _names(value: Iterable[str | type[BaseException]] | str | type[BaseException
 
 
 def _codes(value: Iterable[int] | int) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
+    codes = (value,) if isinstance(value, (int, str)) else tuple(value)
+    for code in codes:
+        if isinstance(code, bool) or not isinstance(code, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"a code of a rule is {code!r}; allowed are whole numbers such as 550")
+    return codes
 
 
 def _error_class(value: ErrorClass | str) -> ErrorClass:

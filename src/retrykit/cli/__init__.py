@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from ..errors import MissingExtraError
+
 
 def main() -> None:
     """Run the command line; without its extra, say how to install it."""
@@ -13,5 +15,6 @@ def main() -> None:
         package = (error.name or "").partition(".")[0]
         if package not in ("click", "rich"):
             raise
-        sys.exit(f"retrykit: {package!r} is not installed; install it with: pip install 'retrykit[cli]'")
+        print(f"retrykit: {MissingExtraError('cli', package)}", file=sys.stderr)
+        sys.exit(2)
     app()

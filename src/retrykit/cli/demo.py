@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from ..errors import RetrykitError
+from ..errors import MissingExtraError, RetrykitError
 
 if TYPE_CHECKING:
     from ..dead_letter import DeadLetter
@@ -58,7 +58,7 @@ def demo(messages: int, seed: int, speed: float, workers: int, db: Path | None, 
         from ..demo.day import Day, Progress, run_day
         from ..demo.scenarios import messages_of
     except ModuleNotFoundError as error:
-        raise _Unusable(f"{error.name!r} is not installed; install it with: pip install 'retrykit[demo]'") from None
+        raise _Unusable(str(MissingExtraError("demo", error.name or "aiosmtpd"))) from None
     path = db or Path(tempfile.mkdtemp(prefix="retrykit-demo-")) / "demo.db"
     day = Day(messages=messages, seed=seed, path=path, speed=speed, workers=workers)
     progress = Progress(messages)
@@ -170,9 +170,9 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
         console.print(json.dumps(letter.to_dict(), indent=2, ensure_ascii=False), markup=False, soft_wrap=True)
     console.print(
         f"\nLook further: the store is {path}. In Python:\n"
-        f"  from retrykit import open_backend\n"
+        f"  from retrykit.backends.sqlite import SQLiteBackend\n"
         f"  from retrykit.stores import DeadLetterQuery\n"
-        f'  backend = open_backend("sqlite:///{path}")\n'
+        f"  backend = SQLiteBackend({str(path)!r})\n"
         f'  backend.dead_letters.search(DeadLetterQuery(error_class="mailbox_full")).letters\n'
         f'  backend.dead_letters.top("campaign_id"), backend.deliveries.counts(), backend.retries.stats()',
         markup=False,
@@ -182,9 +182,9 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
 
 def _longest_history(path: Path) -> DeadLetter | None:
     """Return the latest dead letter that was tried most often."""
-    from ..backends import open_backend
+    from ..backends.sqlite import SQLiteBackend
 
-    backend = open_backend(f"sqlite:///{path}")
+    backend = SQLiteBackend(path)
     try:
         letters = backend.dead_letters.search(limit=1000).letters
         return max(letters, key=lambda letter: letter.attempt_count, default=None)

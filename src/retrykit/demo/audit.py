@@ -123,14 +123,13 @@ class _Ledger:
         return found
 
 
-def audit(messages: Sequence[DemoMessage], backend: Backend, mailroom: Mailroom, verified: Mapping[str, int]) -> Audit:
+def audit(messages: Sequence[DemoMessage], backend: Backend, mailroom: Mailroom) -> Audit:
     """Compare the stores with the servers' logs, message by message.
 
     Args:
         messages: the day's messages.
         backend: the stores, at the end of the day.
         mailroom: the servers' logs.
-        verified: lookups by answer.
     """
     ledger = _Ledger(backend, mailroom)
     results = {s.name: ScenarioResult(s.name, s.promise, str(s.end)) for s in SCENARIOS}

@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from ..backends import open_backend
+from ..backends.sqlite import SQLiteBackend
 from ..clock import ScaledClock
 from ..dispatch import Dispatcher
 from ..errors import ConfigurationError, StoreError
@@ -84,11 +84,14 @@ class _Queue:
         self._queue: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
         self._lock = threading.Lock()
         self._open = 0
+        self.copies = 0
+        """How many were ever put into it."""
 
     def put(self, message_id: str, body: bytes) -> None:
         """Add a copy of a message."""
         with self._lock:
             self._open += 1
+            self.copies += 1
         self._queue.put((message_id, body))
 
     def publish(self, message: Message) -> None:
@@ -126,7 +129,7 @@ class _Run:
         self.clock = ScaledClock(day.speed)
         self.mailroom = Mailroom(messages, hang=_TIMEOUT * 3)
         self.main, self.backup = Provider("main", self.mailroom), Provider("backup", self.mailroom)
-        self.backend: Backend = open_backend(f"sqlite:///{day.path}", clock=self.clock)
+        self.backend: Backend = SQLiteBackend(day.path, clock=self.clock, synchronous="normal")
         self.queue = _Queue()
         self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT)
         self.to_kill = {message.id for message in messages if message.scenario.kills}
@@ -252,8 +255,8 @@ class _Run:
         try:
             for hour in Hour:
                 self.live(hour)
-            self.wait_until(lambda: self.queue.empty and self.nothing_waits())
-            return audit(self.messages, self.backend, self.mailroom, self.progress.verified)
+            self.wait_until(self.all_is_quiet)
+            return audit(self.messages, self.backend, self.mailroom)
         finally:
             scheduler.stop()
             self._over.set()
@@ -279,10 +282,13 @@ class _Run:
                     self.queue.put(message.id, message.body)
         self.wait_until(lambda: self.queue.empty)
 
-    def nothing_waits(self) -> bool:
-        """Tell whether the retry queue is empty."""
+    def all_is_quiet(self) -> bool:
+        """Tell whether both queues are empty, and nothing went from one to the other while they were looked at."""
+        copies = self.queue.copies
+        if not self.queue.empty:
+            return False
         stats = self.backend.retries.stats()
-        return stats.waiting == 0 and stats.leased == 0
+        return stats.waiting == 0 and stats.leased == 0 and self.queue.empty and self.queue.copies == copies
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition, an error or the end of all patience."""

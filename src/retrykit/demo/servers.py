@@ -39,7 +39,7 @@ class Mailroom:
         self._scenarios: Final[Mapping[str, Scenario]] = {m.id: m.scenario for m in messages}
         self._lock = threading.Lock()
         self._tries: Counter[str] = Counter()
-        self._accepted: list[tuple[str, str]] = []
+        self._accepted: Counter[str] = Counter()
         self._held: dict[str, threading.Event] = {m.id: threading.Event() for m in messages}
 
     def next_act(self, message_id: str) -> Reply | Act:
@@ -54,10 +54,10 @@ class Mailroom:
             return scenario.script[number]
         return scenario.script[-1] if scenario.forever else Act.ACCEPT
 
-    def accept(self, message_id: str, provider: str) -> None:
+    def accept(self, message_id: str) -> None:
         """Note that a provider has taken a message."""
         with self._lock:
-            self._accepted.append((message_id, provider))
+            self._accepted[message_id] += 1
 
     def hold(self, message_id: str) -> None:
         """Note that the line of a message is being held."""
@@ -70,12 +70,12 @@ class Mailroom:
     def acceptances(self) -> Mapping[str, int]:
         """Return how often each message was accepted, by message id."""
         with self._lock:
-            return Counter(message_id for message_id, _ in self._accepted)
+            return Counter(self._accepted)
 
-    def accepted_by(self) -> Mapping[str, int]:
-        """Return how many messages each provider accepted, by provider."""
+    def has_accepted(self, message_id: str) -> bool:
+        """Tell whether a message was accepted."""
         with self._lock:
-            return Counter(provider for _, provider in self._accepted)
+            return self._accepted[message_id] > 0
 
 
 def _message_id(address: str) -> str:
@@ -93,7 +93,7 @@ class _Handler:
 
     async def handle_VRFY(self, _server: SMTP, _session: Session, _envelope: Envelope, address: str) -> str:  # noqa: N802
         """Answer whether a message was accepted."""
-        taken = self._mailroom.acceptances().get(address.strip("<>"), 0)
+        taken = self._mailroom.has_accepted(address.strip("<>"))
         return "250 2.1.5 accepted" if taken else "550 5.1.1 not accepted"
 
     async def handle_RCPT(  # noqa: N802
@@ -121,7 +121,7 @@ class _Handler:
             self._mailroom.hold(message_id)
             await asyncio.sleep(_HOLD)
             return "421 4.3.0 held too long"
-        self._mailroom.accept(message_id, self._name)
+        self._mailroom.accept(message_id)
         if act is Act.ACCEPT_THEN_HANG:
             await asyncio.sleep(self._mailroom.hang)
         elif act is Act.ACCEPT_THEN_HOLD:

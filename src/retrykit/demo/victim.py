@@ -39,13 +39,13 @@ class Victim:
 
     def work(self) -> None:
         """Handle the message as any worker does; the server never answers, and this process is killed."""
-        from ..backends import open_backend
+        from ..backends.sqlite import SQLiteBackend
         from ..clock import ScaledClock
         from ..dispatch import Dispatcher
         from .sender import Sender, render, validate
 
         clock = ScaledClock(self.speed, epoch=self.epoch)
-        backend = open_backend(f"sqlite:///{self.path}", clock=clock)
+        backend = SQLiteBackend(self.path, clock=clock)
         sender = Sender(self.providers, timeout=60.0)
         dispatcher = Dispatcher(
             sender.send, backend=backend, validate=validate, render=render, lease=self.lease, clock=clock

@@ -21,10 +21,10 @@ import attrs
 from ..codec import JSON
 from ..dead_letter import dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, Decision, DispositionKind
-from ..errors import FingerprintMismatchError
+from ..errors import ConfigurationError, FingerprintMismatchError
 from ..failure import ErrorClass, Failure, Outcome
 from ..lease import Lease
-from ..times import from_millis, later, to_millis
+from ..times import Duration, from_millis, later, seconds, to_millis
 
 __all__ = [
     "HISTORY_LIMIT",
@@ -77,16 +77,29 @@ class Counters:
     interrupted: int = 0
 
 
+def _limit(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"the {attribute.name} of a PoisonRule is {value!r}; allowed are whole numbers >= 1")
+
+
+def _window(value: Duration) -> float:
+    return seconds(value, "the window of a PoisonRule", positive=True)
+
+
 @attrs.frozen
 class PoisonRule:
     """How many crashes within which time make a message poison.
 
     The default, three in 72 hours, is that of Sidekiq's super_fetch.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
     """
 
-    limit: int = 3
-    window: float = 72 * 3600.0
-    """Seconds."""
+    limit: int = attrs.field(default=3, validator=_limit)
+    """Crashes, >= 1."""
+    window: float = attrs.field(default=seconds("72h"), converter=_window)
+    """A duration > 0; longer than a lease, or no two crashes ever fall into it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -113,6 +126,10 @@ class ClaimRecord:
     counters: Counters = Counters()
     checks: int = 0
     """Verifications in a row that could not tell."""
+    note: str = ""
+    """The latest decision in one sentence."""
+    is_unsure: bool = False
+    """Settled without having been sent, and without knowing that it was not."""
     attempts: tuple[Attempt, ...] = ()
     schema_version: int = SCHEMA_VERSION
     """Of the shape it was written in; what a newer retrykit wrote keeps its number."""
@@ -128,6 +145,11 @@ class ClaimRecord:
     def failure(self) -> Failure | None:
         """The latest failure, or None."""
         return self.attempts[-1].failure if self.attempts else None
+
+    def age(self, now: datetime) -> float:
+        """Return the seconds since the first failed try of this generation; 0 when there is none."""
+        tries = self.tries
+        return max(0.0, (now - tries[0].failed_at).total_seconds()) if tries else 0.0
 
     def crashes_since(self, instant: datetime) -> int:
         """Return how many tries of this generation crashed after `instant`."""
@@ -155,6 +177,8 @@ class ClaimRecord:
             "settled_at": None if self.settled_at is None else to_millis(self.settled_at),
             "counters": list(attrs.astuple(self.counters)),
             "checks": self.checks,
+            "note": self.note,
+            "is_unsure": self.is_unsure,
             "attempts": [attempt.to_dict() for attempt in self.attempts],
         }
 
@@ -181,7 +205,9 @@ class ClaimRecord:
         )
 
 
-_PLAIN = "schema_version key seq generation fingerprint dead_letter_id provider provider_id checks".split()
+_PLAIN = (
+    "schema_version key seq generation fingerprint dead_letter_id provider provider_id checks note is_unsure".split()
+)
 
 
 def _instant(millis: JSON) -> datetime | None:
@@ -325,7 +351,9 @@ def _convict(record: ClaimRecord, now: datetime) -> ClaimRecord:
         outcome=Outcome.NOT_SENT,
         rule="claim.poison",
     )
-    attempt = _attempt(record, failure, Action.DEAD_LETTER, 0.0, "poison message, quarantined unprocessed", now, None)
+    note = "poison message, quarantined unprocessed"
+    attempt = _attempt(record, failure, Action.DEAD_LETTER, 0.0, note, now, None)
+    record = attrs.evolve(record, note=note)
     dead = _done(record, DispositionKind.DEAD_LETTERED, DeadLetterReason.POISON_MESSAGE, letter=True)
     return attrs.evolve(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
 
@@ -378,9 +406,8 @@ def confirm(
 
 def sent(record: ClaimRecord, *, provider: str | None = None, provider_id: str | None = None) -> ClaimRecord:
     """Return the record after the provider accepted the message."""
-    return attrs.evolve(
-        _done(record, DispositionKind.SENT, None, letter=False), provider=provider, provider_id=provider_id
-    )
+    done = _done(attrs.evolve(record, note="", is_unsure=False), DispositionKind.SENT, None, letter=False)
+    return attrs.evolve(done, provider=provider, provider_id=provider_id)
 
 
 def failed(record: ClaimRecord, failure: Failure, decision: Decision, *, failed_at: datetime) -> ClaimRecord:
@@ -392,17 +419,33 @@ def failed(record: ClaimRecord, failure: Failure, decision: Decision, *, failed_
         attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:],
         counters=attrs.evolve(record.counters, failed=record.counters.failed + 1),
     )
-    return decided(record, decision)
+    return decided(record, decision, is_unsure=failure.outcome is Outcome.UNKNOWN)
 
 
-def decided(record: ClaimRecord, decision: Decision) -> ClaimRecord:
-    """Return the record after a decision that adds no try: a pause, or the answer to a verification."""
+def decided(record: ClaimRecord, decision: Decision, *, is_unsure: bool = False) -> ClaimRecord:
+    """Return the record after a decision that adds no try: a pause, or the answer to a verification.
+
+    Args:
+        record: held by the caller.
+        decision: what is to be done.
+        is_unsure: whether the message may have been sent, for all that is known.
+    """
+    record = attrs.evolve(record, note=decision.reason)
     if decision.action is Action.RETRY:
         return _let_go(record, ClaimState.WAITING)
     if decision.action is Action.VERIFY:
         return _let_go(record, ClaimState.UNKNOWN, checks=record.checks + (record.state is ClaimState.UNKNOWN))
     letter = decision.action is not Action.MARK_BOUNCED or decision.audit
-    return _done(record, DISPOSITIONS[decision.action], decision.dead_letter_reason, letter=letter)
+    settled = _done(record, DISPOSITIONS[decision.action], decision.dead_letter_reason, letter=letter)
+    return attrs.evolve(settled, is_unsure=is_unsure)
+
+
+def interrupted(record: ClaimRecord) -> ClaimRecord:
+    """Return the record after its holder was told to stop: free again before the send, else unknown; no try either way."""
+    counters = attrs.evolve(record.counters, interrupted=record.counters.interrupted + 1)
+    state = ClaimState.FREE if record.state is ClaimState.CLAIMED else ClaimState.UNKNOWN
+    given_back = _let_go(record, state, checks=record.checks)
+    return attrs.evolve(given_back, counters=counters, note="the worker was interrupted")
 
 
 DISPOSITIONS: Final = {

@@ -1,8 +1,8 @@
 """Delivery status: which status may follow which.
 
-The log is a lattice, not last-writer-wins: a known acceptance is never forgotten, `delivered` is final but for the
-asynchronous bounce, and between retrykit's own statuses the newer version of the claim wins. So records that come
-twice, late or out of order end in the same status.
+The log is a lattice, not last-writer-wins: a known acceptance is never forgotten, `delivered` is final, and between
+retrykit's own statuses the newer version of the claim wins. So records that come twice, late or out of order end in the
+same status.
 """
 
 from __future__ import annotations

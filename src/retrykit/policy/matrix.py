@@ -75,8 +75,9 @@ def _max_retry_after(value: Duration) -> float:
 def _policies(value: Mapping[PolicyKey, RetryPolicy]) -> dict[PolicyKey, RetryPolicy]:
     for key, policy in value.items():
         if not isinstance(key, (ErrorClass, ErrorGroup)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = "ErrorGroup" if key in list(ErrorGroup) else "ErrorClass"
             raise ConfigurationError(
-                f"a key of the matrix is {key!r}; allowed are ErrorClass and ErrorGroup, for example ErrorClass({key!r})"
+                f"a key of the matrix is {key!r}; allowed are ErrorClass and ErrorGroup: write {kind}({key!r})"
             )
         if not isinstance(policy, RetryPolicy):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"the policy of {str(key)!r} is {policy!r}; allowed is a RetryPolicy")

@@ -82,10 +82,13 @@ class Failures:
     def _decide(self, error: Exception, failure: Failure, age: float) -> Decision:
         policy = self._policy
         rng = policy.rng or cast("Rng", random)
-        if policy.matrix is not None:
-            return policy.matrix.decide(failure, self._history, age=age, rng=rng)
         number = len(self._history) + 1
-        if policy.matches is None or not policy.matches(error):
+        if policy.matrix is not None:
+            decision = policy.matrix.decide(failure, self._history, age=age, rng=rng)
+            if decision.action is Action.VERIFY:  # nobody asks afterwards here: that is the dispatcher's work
+                return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, may have been done: not repeated")
+            return decision
+        if policy.matches is None or not policy.matches(error, failure):
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, not among what is retried")
         if number >= policy.attempts:
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, all {policy.attempts} attempts used")

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast, overload
 
+from .._steps import is_async
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup, Failure
@@ -33,6 +34,10 @@ OnError: TypeAlias = type[Exception] | ErrorGroup | ErrorClass | Callable[[Excep
 """What the short form retries: an exception type, an error group or class, a predicate, or a tuple of these."""
 
 
+_ATTEMPTS = 3
+_BACKOFF = exponential(0.1, cap="10s")
+
+
 class retry:  # noqa: N801 - used as a decorator
     """Retry the calls of a function.
 
@@ -43,8 +48,9 @@ class retry:  # noqa: N801 - used as a decorator
     Args:
         matrix: the policy of the matrix form.
         on: what the short form retries.
-        attempts: calls in all of the short form, >= 1.
-        backoff: the waits of the short form: a backoff, a list of durations, or a function of the retry's number.
+        attempts: calls in all of the short form, >= 1; default 3.
+        backoff: the waits of the short form: a backoff, a list of durations, or a function of the retry's number; default
+            `exponential(0.1, cap="10s")`.
         max_elapsed: no wait begins that would end later than this after the call began; None: no limit.
         max_inline_delay: a longer wait of the matrix form raises `RetryLater` instead of sleeping.
         classifier: how failures are recognised.
@@ -99,8 +105,8 @@ class retry:  # noqa: N801 - used as a decorator
         matrix: PolicyMatrix | None = None,
         *,
         on: OnError | None = None,
-        attempts: int = 3,
-        backoff: BackoffLike = exponential(0.1, cap="10s"),  # noqa: B008 - an immutable value
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
         max_elapsed: Duration | None = None,
         max_inline_delay: Duration = "1m",
         classifier: ErrorClassifier | None = None,
@@ -108,22 +114,25 @@ class retry:  # noqa: N801 - used as a decorator
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
-        if (matrix is None) == (on is None):
+        if matrix is not None and not hasattr(matrix, "decide"):
+            hint = "; write @retry(on=...) with parentheses" if callable(matrix) else ""
+            raise ConfigurationError(f"the matrix of retry() is {matrix!r}; allowed is a PolicyMatrix{hint}")
+        if (matrix is None) == (on is None) or (matrix is not None and (attempts is not None or backoff is not None)):
             raise ConfigurationError(
-                "retry() takes either a matrix, as retry(EMAIL_MATRIX), or on=, as retry(on=OSError)"
+                "retry() takes either a matrix, as retry(EMAIL_MATRIX), or on= with attempts= and backoff=, "
+                "as retry(on=OSError, attempts=3)"
             )
-        if matrix is not None and not hasattr(matrix, "decide"):  # what it is shows at the first failure
-            raise ConfigurationError(f"the matrix of retry() is {matrix!r}; allowed is a PolicyMatrix")
+        attempts = _ATTEMPTS if attempts is None else attempts
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ConfigurationError(f"attempts is {attempts!r}; allowed are whole numbers >= 1")
         self.matrix = matrix
         self.matches = _matcher(on) if on is not None else None
         self.attempts = attempts
-        self.backoff: Backoff = as_backoff(backoff)
+        self.backoff: Backoff = _BACKOFF if backoff is None else as_backoff(backoff)
         self.max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
         self.max_inline_delay = seconds(max_inline_delay, "max_inline_delay")
         self.classifier = classifier
-        self.listeners = tuple(on_event)
+        self.listeners: tuple[Listener, ...] = () if on_event == () else _listeners(on_event)
         self._clock = clock
         self.rng = rng
 
@@ -134,7 +143,7 @@ class retry:  # noqa: N801 - used as a decorator
             TypeError: `fn` is a generator function, whose items cannot be taken back, a class, or not callable.
         """
         _refuse(fn)
-        if _is_async(fn):
+        if is_async(fn):
             return cast("Callable[P, R]", self._wrap_async(cast("Callable[P, Awaitable[object]]", fn)))
         return self._wrap(fn)
 
@@ -192,30 +201,32 @@ def _failures(policy: retry, fn: Callable[..., object], began: float | None) -> 
     return Failures(policy, fn, began)
 
 
-def _matcher(on: OnError) -> Callable[[Exception], bool]:
+def _listeners(on_event: Iterable[Listener]) -> tuple[Listener, ...]:
+    """Load what only those need who listen."""
+    from ..events import listeners_of
+
+    return listeners_of(on_event)
+
+
+def _matcher(on: OnError) -> Callable[[Exception, Failure], bool]:
     """Return the test that `on` stands for."""
     if isinstance(on, tuple):
         tests = [_matcher(item) for item in on]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        return lambda error: any(test(error) for test in tests)
-    if isinstance(on, type):
+        if tests:
+            return lambda error, failure: any(test(error, failure) for test in tests)
+    elif isinstance(on, type):
         if not issubclass(on, Exception):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"on is {on!r}; allowed are subclasses of Exception: others are not failures")
-        return lambda error: isinstance(error, on)
-    if isinstance(on, ErrorGroup):
-        return lambda error: _classified(error).group is on
-    if isinstance(on, ErrorClass):
-        return lambda error: _classified(error).error_class == on
-    if callable(on):
-        return on
+        return lambda error, _: isinstance(error, on)
+    elif isinstance(on, ErrorGroup):
+        return lambda _, failure: failure.group is on
+    elif isinstance(on, ErrorClass):
+        return lambda _, failure: failure.error_class == on
+    elif callable(on):
+        return lambda error, _: on(error)
     raise ConfigurationError(
         f"on is {on!r}; allowed are exception types, ErrorGroup, ErrorClass, a predicate, or a tuple of these"
     )
-
-
-def _classified(error: Exception) -> Failure:
-    from .failures import default_classifier
-
-    return default_classifier().classify(error)
 
 
 def _refuse(fn: object) -> None:
@@ -229,7 +240,3 @@ def _refuse(fn: object) -> None:
         raise TypeError(
             f"{fn!r} is a generator function: items it has given cannot be taken back; retry the call that makes each item"
         )
-
-
-def _is_async(fn: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

@@ -1,6 +1,6 @@
 """The circuit store: what is switched off for the whole fleet.
 
-Today it holds pauses: a circuit keyed ``campaign:x`` or ``provider:y`` that a person has isolated, with the reason, by
+Today it holds pauses: a circuit keyed ``campaign:x``, ``provider:y`` or ``tenant:z`` that a person has isolated, with the reason, by
 whom and until when. A pause that is over is the same as none.
 """
 
@@ -9,15 +9,28 @@ from __future__ import annotations
 import abc
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
-from typing import final
+from typing import Final, final
 
 import attrs
 
 from .._steps import Steps, arun, do, run
+from ..errors import ConfigurationError
 from ..message import check_id
 from ..times import utc
 
 __all__ = ["AsyncCircuitStore", "CircuitStore", "Pause"]
+
+
+KINDS: Final = ("campaign", "provider", "tenant")
+"""What can be paused: the messages whose attribute ``campaign_id``, ``provider`` or ``tenant`` is the rest of the key."""
+
+
+def _checked(key: str) -> str:
+    kind, separator, name = check_id(key, "key").partition(":")
+    if kind not in KINDS or not separator or not name:
+        allowed = ", ".join(f"'{kind}:<name>'" for kind in KINDS)
+        raise ConfigurationError(f"the key of a pause is {key!r}; allowed are {allowed}")
+    return key
 
 
 def _utc(instant: datetime | None) -> datetime | None:
@@ -29,7 +42,7 @@ class Pause:
     """One circuit that is switched off."""
 
     key: str
-    """``campaign:<id>`` or ``provider:<name>``."""
+    """``campaign:<id>``, ``provider:<name>`` or ``tenant:<name>``."""
     reason: str
     by: str
     """Who switched it off."""
@@ -51,10 +64,10 @@ class _Circuits(abc.ABC):
     def _pauses(self) -> Awaitable[Sequence[Pause]] | Sequence[Pause]: ...
 
     def _pause_flow(self, key: str, reason: str, by: str, until: datetime | None) -> Steps[Pause]:
-        return (yield from do(self._pause, check_id(key, "key"), reason, by, _utc(until)))
+        return (yield from do(self._pause, _checked(key), reason, by, _utc(until)))
 
     def _resume_flow(self, key: str) -> Steps[bool]:
-        return (yield from do(self._resume, check_id(key, "key")))
+        return (yield from do(self._resume, _checked(key)))
 
     def _pauses_flow(self) -> Steps[Sequence[Pause]]:
         return (yield from do(self._pauses))
@@ -77,13 +90,13 @@ class CircuitStore(_Circuits):
         """Switch `key` off; a pause that exists is replaced.
 
         Args:
-            key: ``campaign:<id>`` or ``provider:<name>``.
+            key: ``campaign:<id>``, ``provider:<name>`` or ``tenant:<name>``.
             reason: why, for those who find it.
             by: who.
             until: aware; None: until it is resumed.
 
         Raises:
-            ConfigurationError: `until` is naive.
+            ConfigurationError: the key is of another form, or `until` is naive.
         """
         return run(self._pause_flow(key, reason, by, until))
 

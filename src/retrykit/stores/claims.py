@@ -30,7 +30,7 @@ from ..machines.claim import (
 )
 from ..message import check_id
 from ..times import Duration, seconds
-from ._checks import check_limit
+from .checks import check_limit
 
 __all__ = [
     "AsyncClaimStore",

@@ -21,7 +21,7 @@ from ..dead_letter import DeadLetter, DeadLetterState
 from ..decision import DeadLetterReason
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup
-from ._checks import check_limit
+from .checks import check_limit
 
 __all__ = ["AsyncDeadLetterStore", "DeadLetterPage", "DeadLetterQuery", "DeadLetterStore", "Facet"]
 

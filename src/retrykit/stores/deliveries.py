@@ -14,10 +14,11 @@ from typing import final
 import attrs
 
 from .._steps import Steps, arun, do, run
+from ..errors import ConfigurationError
 from ..machines.status import DeliveryStatus, may_follow
 from ..message import check_id
 from ..times import utc
-from ._checks import check_limit
+from .checks import check_limit
 
 __all__ = ["AsyncDeliveryStore", "Delivery", "DeliveryStatus", "DeliveryStore"]
 
@@ -53,6 +54,13 @@ class Delivery:
         )
 
 
+def _status(value: DeliveryStatus | str) -> DeliveryStatus:
+    try:
+        return DeliveryStatus(value)
+    except ValueError:
+        raise ConfigurationError(f"the status is {value!r}; allowed are {', '.join(DeliveryStatus)}") from None
+
+
 class _Deliveries(abc.ABC):
     """The one logic of both colours: check, then call the primitive."""
 
@@ -78,7 +86,7 @@ class _Deliveries(abc.ABC):
         return (yield from do(self._get, check_id(message_id)))
 
     def _with_status_flow(self, status: DeliveryStatus, limit: int, after: str) -> Steps[Sequence[Delivery]]:
-        return (yield from do(self._with_status, DeliveryStatus(status), check_limit(limit), after))
+        return (yield from do(self._with_status, _status(status), check_limit(limit), after))
 
     def _counts_flow(self) -> Steps[Mapping[DeliveryStatus, int]]:
         return (yield from do(self._counts))

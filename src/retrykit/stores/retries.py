@@ -22,7 +22,7 @@ from .._steps import Steps, arun, do, run
 from ..lease import Lease
 from ..message import Message
 from ..times import Duration, seconds, utc
-from ._checks import check_limit
+from .checks import check_limit
 
 __all__ = ["AsyncRetryStore", "DueMessage", "RetryStats", "RetryStore"]
 
