@@ -75,23 +75,23 @@ class _Handle:
 
     def __init__(self, connection: sqlite3.Connection, pid: int) -> None:
         self.connection = connection
-        self.pid = pid
         self.thread: Final = threading.get_ident()
         self.using: Final = threading.Lock()  # held while an operation runs
         self.is_open = True
         self.is_ready = False
+        # Not `__del__`: of objects collected together the connection might be finalized first, and warn that it is open.
+        self._finalize: Final = weakref.finalize(self, _close, connection, pid)
 
     def close(self) -> None:
-        was_open, self.is_open = self.is_open, False
-        if not was_open:
-            return
-        if self.pid == os.getpid():
-            self.connection.close()
-        else:
-            _inherited.append(self.connection)
+        self.is_open = False
+        self._finalize()
 
-    def __del__(self) -> None:
-        self.close()
+
+def _close(connection: sqlite3.Connection, pid: int) -> None:
+    if pid == os.getpid():
+        connection.close()
+    else:
+        _inherited.append(connection)
 
 
 class _Process:
@@ -204,8 +204,12 @@ class Database:
         self._synchronous: Final = synchronous
         self._state = _Process()
         _forks.watch(self)
-        with self._connection() as db:
-            self._migrate(db)
+        try:
+            with self._connection() as db:
+                self._migrate(db)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the connections of all threads."""

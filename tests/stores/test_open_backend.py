@@ -1,0 +1,65 @@
+"""`open_backend`: a backend by its URL."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from retrykit.backends import MemoryBackend, open_async_backend, open_backend
+from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.errors import ConfigurationError
+
+ALLOWED = "allowed are 'memory://', 'sqlite:///relative/file.db' and 'sqlite:////absolute/file.db'"
+
+
+def test_memory_url_opens_memory(clock):
+    """With the clock given."""
+    backend = open_backend("memory://", clock=clock)
+    assert type(backend) is MemoryBackend
+    clock.advance("1h")
+    assert clock.now() == backend.claims.claim("k", owner="me").record.opened_at
+    backend.close()
+
+
+@pytest.mark.parametrize("name", ["mail.db", "with space.db", "a?b#c.db", "größe.db"])
+def test_sqlite_url_opens_the_file_relative_or_absolute(tmp_path, monkeypatch, clock, name):
+    """Three slashes and a relative path, four and an absolute one; escapes are undone."""
+    monkeypatch.chdir(tmp_path)
+    escaped = name.replace(" ", "%20").replace("ö", "%C3%B6")
+    for url in (f"sqlite:///{escaped}", f"sqlite:///{tmp_path}/{escaped}", f"sqlite:///{tmp_path}/./{escaped}"):
+        backend = open_backend(url, clock=clock)
+        assert type(backend) is SQLiteBackend
+        backend.claims.claim("k", owner="me")
+        assert backend.claims.get("k").opened_at == clock.now()
+        backend.close()
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", f"the URL is ''; {ALLOWED}"),
+        ("mail.db", f"the URL is 'mail.db'; {ALLOWED}"),
+        ("sqlite:mail.db", f"the URL is 'sqlite:mail.db'; {ALLOWED}"),
+        ("sqlite://", f"the URL 'sqlite://' names no file; {ALLOWED}"),
+        ("sqlite:///", f"the URL 'sqlite:///' names no file; {ALLOWED}"),
+        ("sqlite://mail.db", f"the URL 'sqlite://mail.db' names no file; {ALLOWED}"),
+        ("mysql://host/db", f"the URL 'mysql://host/db' names the unknown backend 'mysql'; {ALLOWED}"),
+        ("sqlite:///:memory:", "the path is ':memory:'; name a file, or use MemoryBackend()"),
+    ],
+)
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend], ids=["sync", "async"])
+def test_url_that_names_no_backend_is_refused(opener, url, message):
+    """The error shows the forms that are allowed."""
+    with pytest.raises(ConfigurationError) as caught:
+        opener(url)
+    assert message == str(caught.value)
+
+
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend], ids=["sync", "async"])
+def test_path_in_place_of_a_url_is_refused(opener, path):
+    """The error says what takes a path."""
+    with pytest.raises(ConfigurationError) as caught:
+        opener(path)
+    assert f"the URL is {path!r}; {ALLOWED}; for a path use SQLiteBackend(path)" == str(caught.value)

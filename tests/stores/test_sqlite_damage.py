@@ -1,0 +1,152 @@
+"""Damaged records in an otherwise sound SQLite file: one clear error, and the rest of the file works."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+
+import pytest
+
+from retrykit.errors import StoreCorruptError
+from retrykit.machines import claim as machine
+from retrykit.message import Message
+from retrykit.stores import Claimed, Delivery, DeliveryStatus
+from tests.machines.claims import RETRY, TIMEOUT
+from tests.stores.test_dead_letters import letter
+
+NOT_A_RECORD = ["", "{", "null", "[]", "5", '"text"', "{}", "\x00", "[1, 2]", '{"schema_version": 1}']
+
+
+def damage(path, statement, *values):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute(statement, values).rowcount == 1
+
+
+def damaged(path, table, column, change):
+    """Change one field of the JSON in a column."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        ((text,),) = db.execute(f"SELECT {column} FROM {table}").fetchall()
+        db.execute(f"UPDATE {table} SET {column} = ?", (json.dumps(json.loads(text) | change),))
+
+
+def check_claim(sqlite):
+    """Every operation on the key says the same, and other keys are not harmed."""
+    for call in (
+        lambda: sqlite.claims.get("k"),
+        lambda: sqlite.claims.claim("k", owner="other"),
+        lambda: sqlite.claims.begin_send("k", 1, lease=30),
+        lambda: sqlite.claims.claim_unknown("k", owner="me"),
+        lambda: sqlite.claims.confirm("k"),
+    ):
+        with pytest.raises(StoreCorruptError, match=r"^the claim record of 'k' cannot be read: "):
+            call()
+    assert type(sqlite.claims.claim("sound", owner="me")) is Claimed
+
+
+@pytest.mark.parametrize("record", NOT_A_RECORD)
+def test_claim_record_that_is_none_is_corrupt(sqlite, path, record):
+    """It is neither taken for a free key nor overwritten."""
+    sqlite.claims.claim("k", owner="me")
+    damage(path, "UPDATE retrykit_claims SET record = ?", record)
+    check_claim(sqlite)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "lost"},
+        {"state": None},
+        {"lease": []},
+        {"lease": "me"},
+        {"lease": ["me", "x", "y"]},
+        {"lease": ["me", 1, 10**30]},
+        {"lease": {"owner": "me"}},
+        {"opened_at": "yesterday"},
+        {"opened_at": 10**30},
+        {"opened_at": None},
+        {"not_before": [1]},
+        {"disposition": "lost"},
+        {"reason": "boredom"},
+        {"counters": [1, 2, 3, 4, 5]},
+        {"counters": 5},
+        {"attempts": 5},
+        {"attempts": [5]},
+        {"attempts": ["x"]},
+        {"attempts": [{}]},
+        {"attempts": [{"error_class": "unknown"}]},
+    ],
+)
+def test_claim_record_with_a_damaged_field_is_corrupt(sqlite, path, change):
+    """Whatever reading it runs into, the error is one."""
+    sqlite.claims.claim("k", owner="me")
+    damaged(path, "retrykit_claims", "record", change)
+    check_claim(sqlite)
+
+
+@pytest.mark.parametrize("change", [{"failed_at": "yesterday"}, {"failed_at": 5}, {"action": "x"}, {"outcome": "x"}])
+def test_claim_record_with_a_damaged_attempt_is_corrupt(sqlite, path, change):
+    """The history is part of the record."""
+    held = sqlite.claims.claim("k", owner="me").record
+    stored = sqlite.claims.settle(machine.failed(held, TIMEOUT, RETRY, failed_at=held.opened_at), held.seq)
+    damaged(path, "retrykit_claims", "record", {"attempts": [stored.attempts[0].to_dict() | change]})
+    check_claim(sqlite)
+
+
+@pytest.mark.parametrize("record", NOT_A_RECORD)
+def test_dead_letter_that_is_none_is_corrupt(sqlite, path, record):
+    """Counting still works, reading says what is wrong."""
+    sqlite.dead_letters.put(letter())
+    damage(path, "UPDATE retrykit_dead_letters SET record = ?", record)
+    for call in (
+        lambda: sqlite.dead_letters.get("m#1"),
+        sqlite.dead_letters.search,
+        lambda: sqlite.dead_letters.put(letter()),
+    ):
+        with pytest.raises(StoreCorruptError, match=r"^a dead letter cannot be read: "):
+            call()
+    assert sqlite.dead_letters.count() == 1
+
+
+def test_dead_letter_with_a_damaged_state_is_corrupt(sqlite, path):
+    """The state stands in a column of its own."""
+    sqlite.dead_letters.put(letter())
+    damage(path, "UPDATE retrykit_dead_letters SET state = 'lost'")
+    with pytest.raises(
+        StoreCorruptError, match=r"^a dead letter cannot be read: 'lost' is not a valid DeadLetterState$"
+    ):
+        sqlite.dead_letters.get("m#1")
+
+
+@pytest.mark.parametrize("attributes", ["{", "[1]", '{"a": 1}', "5"])
+def test_waiting_message_with_damaged_attributes_is_corrupt(sqlite, path, clock, attributes):
+    """The error names the message."""
+    sqlite.retries.schedule(Message("m", {}), clock.now())
+    damage(path, "UPDATE retrykit_retries SET attributes = ?", attributes)
+    with pytest.raises(StoreCorruptError, match=r"^the waiting message 'm' cannot be read: "):
+        sqlite.retries.claim_due(owner="me")
+
+
+@pytest.mark.parametrize("change", ["status = 'lost'", f"updated_at = {10**18}"])
+def test_delivery_that_is_damaged_is_corrupt(sqlite, path, clock, change):
+    """The error names the message."""
+    sqlite.deliveries.record(Delivery(message_id="m", status=DeliveryStatus.UNKNOWN, updated_at=clock.now()))
+    damage(path, f"UPDATE retrykit_deliveries SET {change}")
+    with pytest.raises(StoreCorruptError, match=r"^the delivery of 'm' cannot be read: "):
+        sqlite.deliveries.get("m")
+
+
+def test_delivery_log_with_a_damaged_status_cannot_be_counted(sqlite, path, clock):
+    """A count that leaves some out would be wrong."""
+    sqlite.deliveries.record(Delivery(message_id="m", status=DeliveryStatus.UNKNOWN, updated_at=clock.now()))
+    damage(path, "UPDATE retrykit_deliveries SET status = 'lost'")
+    with pytest.raises(StoreCorruptError, match=r"^the delivery log cannot be read: 'lost' is not a valid DeliverySta"):
+        sqlite.deliveries.counts()
+
+
+def test_field_of_a_newer_version_in_a_sound_record_is_kept(sqlite, path):
+    """Through reading and writing."""
+    held = sqlite.claims.claim("k", owner="me").record
+    damaged(path, "retrykit_claims", "record", {"mood": {"good": True}})
+    assert sqlite.claims.begin_send("k", held.seq, lease=30).extra == {"mood": {"good": True}}
+    assert sqlite.claims.get("k").extra == {"mood": {"good": True}}
