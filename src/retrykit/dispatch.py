@@ -22,7 +22,7 @@ from .clock import Clock, current_clock
 from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
-from .errors import ConfigurationError, InvalidMessageError, StoreError
+from .errors import ConfigurationError, InvalidMessageError
 from .events import AttemptFailed, Listener, MessageHandled, emit, listeners_of
 from .failure import Failure
 from .lease import new_owner
@@ -246,24 +246,24 @@ class _DispatchFlow:
         """Try to send a message that is held; None when the claim was lost on the way."""
         held = record
         try:
-            stage = "parse"
+            stage, prepared, pause = "parse", message, None
+            content: tuple[object, ...] = ()
             try:
-                prepared = message
                 prepared.payload  # noqa: B018 - a body that is not JSON fails here
                 if self._parse is not None:
                     prepared = yield from self._parsed(message)
                 pause = self._pause_of(prepared)
-                if pause is not None:
-                    return (yield from self._postpone(message, record, pause))
-                stage = "validate"
-                if self._validate is not None:
-                    yield from self._validated(prepared)
-                stage = "render"
-                content = () if self._render is None else ((yield from do(self._render, prepared)),)
-            except StoreError:
-                raise
+                if pause is None:
+                    stage = "validate"
+                    if self._validate is not None:
+                        yield from self._validated(prepared)
+                    stage = "render"
+                    if self._render is not None:
+                        content = ((yield from do(self._render, prepared)),)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
                 return (yield from self._fail(message, record, self._classify(error, message, stage)))
+            if pause is not None:
+                return (yield from self._postpone(message, record, pause))
             sending = yield from do(self._backend.claims.begin_send, message.id, record.seq, lease=self._options.lease)
             if sending is None:
                 return None

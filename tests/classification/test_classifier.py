@@ -7,8 +7,6 @@ import concurrent.futures
 import itertools
 import smtplib
 import socket
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -23,6 +21,7 @@ from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
 CLASSIFIER = ErrorClassifier()
 CARD_DECLINED = ErrorClass("card_declined", group=ErrorGroup.PERMANENT_RECIPIENT)
 NOT_SENT, REJECTED, UNKNOWN = Outcome.NOT_SENT, Outcome.REJECTED, Outcome.UNKNOWN
+from tests.fresh import run_fresh
 
 
 class CardDeclinedError(TaggedError):
@@ -495,9 +494,9 @@ def test_any_tangle_of_chains_and_groups_gets_one_and_the_same_answer(errors, da
 
 def test_import_loads_no_client_library_and_no_event_loop():
     """Exceptions are recognised by name, so nothing needs to be imported for them."""
-    script = (
-        "import sys, retrykit.classification as c; c.ErrorClassifier().classify(TimeoutError()); "
-        "print(sorted({'asyncio', 'email', 'logging', 'smtplib', 'socket', 'sqlite3', 'ssl'} & set(sys.modules)))"
+    loaded = run_fresh(
+        "import json, sys, retrykit.classification as c; c.ErrorClassifier().classify(TimeoutError()); "
+        "heavy = {'asyncio', 'email', 'logging', 'smtplib', 'socket', 'sqlite3', 'ssl'}; "
+        "print(json.dumps(sorted(heavy & set(sys.modules))))"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert loaded == []

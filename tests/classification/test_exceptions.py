@@ -266,7 +266,13 @@ def test_exception_that_cannot_be_read_is_classified_all_the_same():
 
 @pytest.mark.parametrize(
     ("said", "given", "expected"),
-    [("ses", None, "ses"), ("ses", "backup", "ses"), (None, "backup", "backup"), (None, None, "primary"), (7, None, "primary")],
+    [
+        ("ses", None, "ses"),
+        ("ses", "backup", "ses"),
+        (None, "backup", "backup"),
+        (None, None, "primary"),
+        (7, None, "primary"),
+    ],
 )
 def test_provider_on_the_exception_stands_before_the_classifiers_own(
     said: object, given: str | None, expected: str

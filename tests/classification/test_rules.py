@@ -167,3 +167,10 @@ def test_qualified_name_of_a_nested_class_has_its_owner():
     assert f"{__name__}.test_qualified_name_of_a_nested_class_has_its_owner.<locals>.InnerError" == qualified_name(
         InnerError
     )
+
+
+@pytest.mark.parametrize("codes", ["550", ["550"], [5.5], True])
+def test_rule_code_that_is_no_whole_number_is_refused(codes: object) -> None:
+    """Text is not taken for its digits."""
+    with pytest.raises(ConfigurationError, match="allowed are whole numbers such as 550"):
+        Rule("mine", ErrorClass.GREYLISTED, codes=codes)  # type: ignore[arg-type]

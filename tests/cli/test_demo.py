@@ -59,10 +59,20 @@ def test_demo_json_passes_its_audit_and_settles_every_unknown(tmp_path: Path, sc
 
 
 @pytest.mark.timeout(120)
-def test_demo_text_shows_verdict_top_classes_and_one_letter(tmp_path: Path) -> None:
-    """Without a terminal the demo prints its progress, the table, the verdict, the dead letters and how to go on."""
-    done = run("--messages", "19", "--speed", "4000", "--seed", "5", "--db", str(tmp_path / "demo.db"))
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("terminal", [False, True])
+def test_demo_text_shows_verdict_top_classes_and_one_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    """With a terminal or without, it ends with the table, the verdict, the dead letters and how to go on."""
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+    path = tmp_path / "a folder %41" / "demo.db"
+    path.parent.mkdir()
+    result = CliRunner().invoke(app, ["demo", "--messages", "19", "--speed", "4000", "--seed", "5", "--db", str(path)])
+    assert result.exit_code == 0
+    assert path.exists()
+    assert ("\x1b[" in result.output) is terminal
     for text in (
         "How every message ended",
         "PASSED: none lost, none sent twice",
@@ -70,7 +80,7 @@ def test_demo_text_shows_verdict_top_classes_and_one_letter(tmp_path: Path) -> N
         '"reason": "retries_exhausted"',
         "Look further",
     ):
-        assert text in done.stdout
+        assert text in result.output
 
 
 def test_demo_that_loses_a_message_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
 import pytest
 
-from retrykit.decision import DispositionKind
+from retrykit import EMAIL_MATRIX, Action
+from retrykit.decision import Disposition, DispositionKind
+from retrykit.reconcile import ReconcileReport
+from retrykit.stores import DeadLetterQuery
+from retrykit.testing import Paused, crash_before, run_until
 from tests.flows.world import LEASE, World, WorldMaker
 
 K = DispositionKind
@@ -120,8 +125,6 @@ def test_copies_in_progress_at_the_same_time_message_ends_in_one_place(
 
 
 def _drive_scheduler(here: World, steps: int) -> bool:
-    from retrykit.testing import crash_before
-
     return crash_before(here.scheduler._run_once(), steps)
 
 
@@ -144,8 +147,6 @@ def test_scheduler_dies_before_any_step_message_comes_back(world: WorldMaker) ->
 @pytest.mark.parametrize("outcome", ["reply lost", "request lost"])
 def test_reconciler_dies_before_any_step_outcome_is_settled(world: WorldMaker, outcome: str) -> None:
     """The reconciler dies while it finds out about a send; the next one, or a copy of the message, goes on."""
-    from retrykit.testing import crash_before
-
     for steps in range(LONGEST):
         here = world(outcome)
         here.end(here.begin(0))
@@ -181,3 +182,70 @@ def test_innocent_message_beside_crashes_of_others_is_not_condemned(world: World
     record = here.backend.claims.get(here.key)
     assert record is not None
     assert (record.counters.crashed, record.counters.failed, record.counters.started) == (2, 0, 3)
+
+
+def _held_by_two(world: WorldMaker) -> tuple[World, Paused[Disposition]]:
+    """Return a world in which a stalled worker has sent, and another holds the message as unknown until a person looks."""
+    here = world(matrix=attrs.evolve(EMAIL_MATRIX, on_unknown=Action.MANUAL_REVIEW))
+    late = here.begin(5)  # it has read the pauses, claimed, parsed, marked and sent
+    assert here.accepted == 1
+    here.crashes += 1
+    here.clock.advance(LEASE)
+    here.queue.append(here.message)
+    return here, late
+
+
+def test_late_acceptance_of_a_held_message_resolves_its_letter(world: WorldMaker) -> None:
+    """A worker that comes back and knows that the provider accepted is believed, and the dead letter is resolved."""
+    here, late = _held_by_two(world)
+    here.end(here.begin(0))
+    (letter,) = here.backend.dead_letters.search(DeadLetterQuery(message_id=here.key)).letters
+    assert letter.state == "quarantined"
+    late.finish()
+    here.settle()
+    assert here.check() is K.SENT
+    (letter,) = here.backend.dead_letters.search(DeadLetterQuery(message_id=here.key)).letters
+    assert letter.state == "resolved"
+
+
+def test_late_acceptance_before_the_letter_arrives_makes_it_a_resolved_one(world: WorldMaker) -> None:
+    """The confirmation comes between the settled claim and its letter: the letter is put as resolved."""
+    here, late = _held_by_two(world)
+    second = here.begin(0)
+    while second.step is None or getattr(second.step.fn, "__name__", "") != "put":
+        second.make_step()
+    late.finish()
+    here.end(second)
+    here.settle()
+    assert here.check() is K.SENT
+    (letter,) = here.backend.dead_letters.search(DeadLetterQuery(message_id=here.key)).letters
+    assert letter.state == "resolved"
+
+
+def test_paused_message_taken_over_meanwhile_is_left_to_the_other(world: WorldMaker) -> None:
+    """A worker that wants to let a paused message wait, and has lost it, changes nothing."""
+    here = world()
+    here.backend.circuits.pause("campaign:spring", reason="wrong prices", by="ada")
+    here.clock.advance(1)
+    slow = here.begin(2)
+    here.crashes += 1
+    here.clock.advance(LEASE)
+    here.queue.append(here.message)
+    here.end(here.begin(0))
+    assert slow.finish().kind is K.RETRY_SCHEDULED
+    here.backend.circuits.resume("campaign:spring")
+    here.clock.advance(60)
+    here.settle()
+    assert here.check() is K.SENT
+
+
+def test_two_reconcilers_at_once_settle_a_message_once(world: WorldMaker) -> None:
+    """A reconciler that finds a message taken by another goes on to the next."""
+    here = world("reply lost")
+    here.end(here.begin(0))
+    here.clock.advance("1h")
+    slow = run_until(here.reconciler._run_once(100), 1)
+    assert here.reconciler.run_once() == ReconcileReport(sent=1)
+    assert slow.finish() == ReconcileReport()
+    here.settle()
+    assert here.check() is K.SENT

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from retrykit import AsyncRetryScheduler, Message, RetryScheduler
+from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.delivery import NotAccepted, Sent
 from retrykit.errors import ConfigurationError
 from retrykit.events import Event, MessageRepublished, OutcomeVerified, PublishFailed
@@ -74,6 +76,55 @@ def test_run_ends_when_stopped_and_sleeps_when_nothing_is_due(backend: Backend, 
     assert clock.sleeps == [0.5, 0.5]
 
 
+def test_run_survives_a_store_that_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A store that cannot be used for a moment is logged and tried again; the loop goes on."""
+    clock = ManualClock()
+    backend = SQLiteBackend(tmp_path / "x.db", clock=clock, busy_timeout=0)
+    other = SQLiteBackend(tmp_path / "x.db", clock=clock)
+    schedule(backend, clock, "a")
+    published: list[str] = []
+
+    def publish(message: Message) -> None:
+        published.append(message.id)
+        scheduler.stop()
+
+    scheduler = RetryScheduler(backend, publish, clock=clock)
+    holder = other._database.transaction()
+    holder.__enter__()
+    sleep = clock.sleep
+
+    def let_go(seconds: float) -> None:
+        holder.__exit__(None, None, None)
+        sleep(seconds)
+
+    clock.sleep = let_go  # type: ignore[method-assign]
+    scheduler.run()
+    assert published == ["a"]
+    assert "the retry queue cannot be used now, trying again" in caplog.text
+    backend.close()
+    other.close()
+
+
+def test_scheduler_of_an_asynchronous_publish_is_refused(backend: Backend) -> None:
+    """A publish that would have to be awaited would lose every message; it is refused, or raises when it shows."""
+
+    async def publish(_message: Message) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="use AsyncRetryScheduler"):
+        RetryScheduler(backend, publish)
+
+
+def test_run_once_publish_that_gives_a_coroutine_keeps_the_message(backend: Backend, clock: ManualClock) -> None:
+    """What only shows at the call is an error, and the message stays."""
+
+    async def publish(_message: Message) -> None: ...
+
+    schedule(backend, clock, "a")
+    with pytest.raises(ConfigurationError, match="has to be awaited"):
+        RetryScheduler(backend, lambda message: publish(message), clock=clock).run_once()
+    assert backend.retries.stats().leased == 1
+
+
 @both_loops
 def test_async_scheduler_is_the_same_flow(backend: Backend, clock: ManualClock, runner: Runner) -> None:
     """The asynchronous scheduler republishes and stops as the synchronous one, under asyncio and trio."""
@@ -99,7 +150,9 @@ def test_async_scheduler_is_the_same_flow(backend: Backend, clock: ManualClock, 
     assert (runner(main), published) == (0, ["a", "b"])
 
 
-@pytest.mark.parametrize(("name", "value"), [("lease", 0), ("poll", 0), ("poll", -1), ("lease", float("nan"))])
+@pytest.mark.parametrize(
+    ("name", "value"), [("lease", 0), ("poll", 0), ("poll", -1), ("lease", float("nan")), ("batch", 0), ("on_event", 3)]
+)
 def test_scheduler_settings_out_of_range_are_refused(backend: Backend, name: str, value: float) -> None:
     """Settings are checked when the scheduler is made, and the error names the setting."""
     with pytest.raises(ConfigurationError, match=name):
