@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 from rich.console import Console, Group
@@ -117,7 +117,9 @@ def _watched(progress: Progress, run: Callable[[], Audit]) -> Audit:
             console.print(
                 f"{time.monotonic() - progress.began:5.0f} s  settled {progress.settled:,} of {progress.total:,}, "
                 f"waiting {progress.waiting:,}, failed tries {sum(progress.failed_tries.values()):,}; "
-                f"{progress.hour.value}"
+                f"{progress.hour.value}",
+                soft_wrap=True,
+                highlight=False,
             )
     if errors:
         raise errors[0]
@@ -143,8 +145,9 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
     """Print the audit, the dead letters' top error classes and one of them, and how to look further."""
     console = Console(highlight=False)
     table = Table(title="How every message ended", title_justify="left")
-    for heading in ("scenario", "messages", "ended as it has to", "has to end as"):
-        table.add_column(heading, justify="right" if heading.startswith(("messages", "ended")) else "left")
+    for heading in ("scenario", "messages", "as expected", "has to end"):
+        justify: Literal["left", "right"] = "right" if heading in ("messages", "as expected") else "left"
+        table.add_column(heading, justify=justify, no_wrap=True)
     for result in audit.scenarios:
         right = "green" if result.as_expected == result.messages else "red"
         table.add_row(
@@ -155,7 +158,8 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
         f"\nAudit against the servers' own logs: {audit.messages:,} messages, {audit.accepted:,} accepted, "
         f"lost {audit.lost}, sent twice {audit.sent_twice}, in two places {audit.in_two_places}, "
         f"otherwise than expected {audit.unexpected}; unknown outcomes settled by asking {audit.unknown_settled}, "
-        f"left {audit.unknown_left}. {elapsed:.0f} s."
+        f"left {audit.unknown_left}. {elapsed:.0f} s.",
+        soft_wrap=True,
     )
     for problem in audit.problems:
         console.print(f"  {problem}", style="red", markup=False)

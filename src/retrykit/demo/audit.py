@@ -132,7 +132,7 @@ def audit(messages: Sequence[DemoMessage], backend: Backend, mailroom: Mailroom)
         mailroom: the servers' logs.
     """
     ledger = _Ledger(backend, mailroom)
-    results = {s.name: ScenarioResult(s.name, s.promise, str(s.end)) for s in SCENARIOS}
+    results = {s.name: ScenarioResult(s.name, s.promise, s.end.disposition.value) for s in SCENARIOS}
     counts: Counter[str] = Counter()
     problems: list[str] = []
     settled = 0

@@ -56,9 +56,6 @@ class End:
     status: DeliveryStatus
     disposition: DispositionKind
 
-    def __str__(self) -> str:
-        return f"{self.status.value} ({self.disposition.value})"
-
 
 @attrs.frozen(kw_only=True)
 class Scenario:
