@@ -244,7 +244,7 @@ class _DispatchFlow:
 
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
-        held = record
+        held, sent = record, None
         try:
             stage, prepared, pause = "parse", message, None
             content: tuple[object, ...] = ()
@@ -276,8 +276,9 @@ class _DispatchFlow:
             return (yield from self._accepted(message, sending, sent))
         except (Exception, GeneratorExit):
             raise
-        except BaseException:  # told to stop: the message is given back, or is unknown if the send had begun
-            yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
+        except BaseException:  # told to stop: it is given back, or unknown if the send had begun and not answered
+            settled = machine.interrupted(held) if sent is None else _sent(held, sent)
+            yield from do(self._backend.claims.settle, settled, held.seq)
             raise
 
     def _parsed(self, message: Message) -> Steps[Message]:
@@ -306,7 +307,7 @@ class _DispatchFlow:
         yield from self._projection.log(record, status, provider=sent.provider, provider_id=sent.provider_id)
         settled = yield from do(
             self._backend.claims.settle,
-            machine.sent(record, provider=sent.provider, provider_id=sent.provider_id),
+            _sent(record, sent),
             record.seq,
         )
         if settled is None:  # somebody else has taken over, but that it was sent is a fact
@@ -386,6 +387,10 @@ class _DispatchFlow:
             return None
         yield from self._projection.show(settled, message)
         return attrs.evolve(disposition_of(settled), failure=None, reason=reason)
+
+
+def _sent(record: ClaimRecord, sent: Sent) -> ClaimRecord:
+    return machine.sent(record, provider=sent.provider, provider_id=sent.provider_id)
 
 
 def _as_sent(send: object, result: object) -> Sent:

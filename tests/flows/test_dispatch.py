@@ -528,6 +528,24 @@ def test_handle_interrupted_in_the_send_leaves_an_unknown_outcome(backend: Backe
     assert (disposition.kind, disposition.failure) == (K.SENT, None)
 
 
+def test_handle_interrupted_after_the_answer_keeps_the_acceptance(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A known acceptance is not thrown away because somebody pressed Ctrl-C before it was written to the log."""
+    dispatcher = Dispatcher(Outbox("p-1"), backend=backend)
+
+    def interrupted(*_args: Any, **_kwargs: Any) -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(dispatcher._projection, "log", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher.handle(BODY)
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (record.disposition, record.provider_id) == (K.SENT, "p-1")
+
+
 def test_handle_verified_twice_as_not_accepted_is_known_to_have_failed(backend: Backend, clock: ManualClock) -> None:
     """When the retries are used up and the provider has none of them, the status says failed, not unknown."""
     matrix = PolicyMatrix({ErrorClass.NETWORK_TIMEOUT: RetryPolicy(max_retries=1, backoff=[1])})

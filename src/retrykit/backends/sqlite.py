@@ -148,6 +148,10 @@ class _Retries(RetryStore):
             )
 
     def _claim_due(self, limit: int, owner: str, lease: float) -> Sequence[DueMessage]:
+        with self._database.reading() as (db, now):  # most polls find nothing, and then nothing is written
+            query = "SELECT 1 FROM retrykit_retries WHERE ready_at <= ? LIMIT 1"
+            if db.execute(query, (to_millis(now),)).fetchone() is None:
+                return []
         with self._database.transaction() as (db, now):
             (token,) = db.execute("UPDATE retrykit_schema SET token = token + 1 RETURNING token").fetchone()
             held = Lease(owner, token, later(now, lease))
