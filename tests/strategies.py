@@ -60,6 +60,7 @@ failures = st.builds(
     stage=st.none() | any_text,
     retry_after=st.none() | st.floats(0, 1e9),
     rule=any_text,
+    frame=st.none() | any_text,
 )
 
 attempts = st.builds(

@@ -9,7 +9,7 @@ from tests.fresh import run_fresh
 
 NAMES = """
 AsyncDispatcher AsyncRetryScheduler Action DeadLetter Decision Dispatcher Disposition EMAIL_MATRIX ErrorClass
-ErrorClassifier ErrorGroup Failure Message Outcome PolicyMatrix RetryLater RetryPolicy RetryScheduler RetrykitError
+HTTP_API_MATRIX ErrorClassifier ErrorGroup Failure Message Outcome PolicyMatrix RetryLater RetryPolicy RetryScheduler RetrykitError
 SmtpReply TaggedError open_async_backend open_backend retry stage tag
 """.split()
 

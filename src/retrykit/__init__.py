@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from .errors import RetrykitError, RetryLater
     from .failure import ErrorClass, ErrorGroup, Failure, Outcome
     from .message import Message
-    from .policy import EMAIL_MATRIX, PolicyMatrix, RetryPolicy
+    from .policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix, RetryPolicy
     from .retrying import retry
     from .scheduler import AsyncRetryScheduler, RetryScheduler
 
 __all__ = [
     "EMAIL_MATRIX",
+    "HTTP_API_MATRIX",
     "Action",
     "AsyncDispatcher",
     "AsyncRetryScheduler",
@@ -55,7 +56,7 @@ _HOMES = {
     "errors": "RetrykitError RetryLater",
     "failure": "ErrorClass ErrorGroup Failure Outcome",
     "message": "Message",
-    "policy": "EMAIL_MATRIX PolicyMatrix RetryPolicy",
+    "policy": "EMAIL_MATRIX HTTP_API_MATRIX PolicyMatrix RetryPolicy",
     "retrying": "retry",
     "scheduler": "AsyncRetryScheduler RetryScheduler",
 }

@@ -8,29 +8,26 @@ raises, nothing was decided and the application keeps its copy. The order of wri
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
-from typing import Any, Final, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Final, Generic, TypeAlias, TypeVar, Unpack, overload
 
 import attrs
 
 from ._steps import Steps, arun, do, is_async, run
-from .classification import ErrorClassifier
 from .clock import Clock, current_clock
 from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
+from .dispatch_options import DispatchOptions, check_functions, checked
 from .errors import ConfigurationError, InvalidMessageError
-from .events import AttemptFailed, Listener, MessageHandled, emit, listeners_of
+from .events import AttemptFailed, MessageHandled, emit
 from .failure import Failure
 from .lease import new_owner
 from .machines import claim as machine
-from .machines.claim import HISTORY_LIMIT
 from .machines.status import DeliveryStatus
-from .message import DEFAULT_MAX_PAYLOAD, Message, receive
-from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
+from .message import Message, receive
 from .projection import Projection, disposition_of
 from .reconcile import Verification
 from .stores import (
@@ -42,11 +39,8 @@ from .stores import (
     InProgress,
     NotDue,
     Pause,
-    PoisonRule,
     Unknown,
 )
-from .stores.checks import check_limit
-from .times import Duration, seconds
 
 __all__ = ["AsyncDispatcher", "DispatchOptions", "Dispatcher", "Raw", "SendResult"]
 
@@ -67,97 +61,6 @@ _PAUSES_FRESH: Final = 1.0
 _PAUSE_KEYS: Final = ("campaign", "campaign_id"), ("provider", "provider"), ("tenant", "tenant")
 
 
-class DispatchOptions(TypedDict, total=False):
-    """What either dispatcher may be told besides its functions and its backend."""
-
-    matrix: PolicyMatrix
-    """The policy; at most 100 attempts. Default `EMAIL_MATRIX`."""
-    classifier: ErrorClassifier
-    """How failures are recognised. Default: the built-in rules."""
-    lease: Duration
-    """For how long one worker holds a message, and longer than a send may take. Default two minutes."""
-    max_payload: int
-    """Bytes that a payload may have. Default 1 MiB."""
-    poison: PoisonRule
-    """Over how many lost workers a message is quarantined. Default three in 72 hours."""
-    on_event: Iterable[Listener]
-    """Listeners. Default none."""
-    clock: Clock | None
-    """Where the time comes from. Default: the clock in force."""
-    rng: Rng | None
-    """The source of the jitter, for example `random.Random()`. Default none: waits are the policy's own."""
-
-
-def _matrix(_: object, __: object, matrix: PolicyMatrix) -> None:
-    if not isinstance(matrix, PolicyMatrix):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"the matrix is {matrix!r}; allowed is a PolicyMatrix, for example EMAIL_MATRIX")
-    if matrix.max_attempts > HISTORY_LIMIT:
-        raise ConfigurationError(
-            f"the matrix allows {matrix.max_attempts} attempts; a message's history holds {HISTORY_LIMIT}"
-        )
-
-
-def _lease(value: Duration) -> float:
-    return seconds(value, "lease", positive=True)
-
-
-def _has(methods: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    def check(_: object, attribute: attrs.Attribute[object], value: object) -> None:
-        missing = [name for name in methods.split() if not hasattr(value, name)]
-        if value is not None and missing:
-            raise ConfigurationError(f"{attribute.name} is {value!r}, which has no {missing[0]}()")
-
-    return check
-
-
-def _max_payload(value: int) -> int:
-    return check_limit(value, "max_payload")
-
-
-@attrs.frozen(kw_only=True)
-class _Options:
-    """`DispatchOptions`, checked and with their defaults."""
-
-    matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
-    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier, validator=_has("classify"))
-    lease: float = attrs.field(default=seconds("2m"), converter=_lease)
-    max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
-    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=_has("limit window"))
-    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
-    clock: Clock | None = attrs.field(default=None, validator=_has("now monotonic"))
-    rng: Rng | None = attrs.field(default=None, validator=_has("random"))
-
-    def __attrs_post_init__(self) -> None:
-        """Check what has to fit together."""
-        if self.poison.window <= self.lease:
-            raise ConfigurationError(
-                f"the window of the PoisonRule is {self.poison.window:g} s and the lease {self.lease:g} s; "
-                "a lost worker shows only when its lease ends, so the window has to be longer"
-            )
-
-
-def _checked(options: DispatchOptions) -> _Options:
-    unknown = options.keys() - DispatchOptions.__annotations__.keys()
-    if unknown:
-        allowed = ", ".join(DispatchOptions.__annotations__)
-        raise TypeError(f"a dispatcher has no option {min(unknown)!r}; allowed are {allowed}")
-    return _Options(**options)
-
-
-def _check_functions(arguments: int, send: Callable[..., object], **others: Callable[..., object] | None) -> None:
-    """Refuse what cannot be called, and a send that cannot take its arguments: each message would fail for it."""
-    for name, function in {"send": send, **others}.items():
-        if not callable(function) and not (function is None and name != "send"):
-            raise ConfigurationError(f"{name} is {function!r}; allowed is a function")
-    try:
-        inspect.signature(send).bind(*range(arguments))
-    except ValueError:  # a builtin that does not tell
-        return
-    except TypeError as error:
-        wants = "(message, key, content)" if arguments == 3 else "(message, key)"
-        raise ConfigurationError(f"send is called as send{wants}, which {send!r} does not take: {error}") from None
-
-
 class _DispatchFlow:
     """The one logic of both colours."""
 
@@ -172,8 +75,8 @@ class _DispatchFlow:
         lookup: StatusLookup | AsyncStatusLookup | None,
         options: DispatchOptions,
     ) -> None:
-        self._options = checked = _checked(options)
-        _check_functions(2 if render is None else 3, send, parse=parse, validate=validate, render=render, lookup=lookup)
+        self._options = given = checked(options)
+        check_functions(2 if render is None else 3, send, parse=parse, validate=validate, render=render, lookup=lookup)
         for name in ("claims", "retries", "dead_letters", "deliveries", "circuits"):
             if not hasattr(backend, name):
                 raise ConfigurationError(f"the backend is {backend!r}, which has no {name}; use open_backend(url)")
@@ -182,14 +85,14 @@ class _DispatchFlow:
         self._validate = validate
         self._render = render
         self._backend = backend
-        self._projection = Projection(backend, checked.clock)
+        self._projection = Projection(backend, given.clock)
         self._verification = Verification(
             backend,
-            matrix=checked.matrix,
+            matrix=given.matrix,
             lookup=lookup,
-            on_event=checked.on_event,
-            clock=checked.clock,
-            rng=checked.rng,
+            on_event=given.on_event,
+            clock=given.clock,
+            rng=given.rng,
         )
         self._owner = new_owner()
         self._holds = count(1)

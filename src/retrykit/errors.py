@@ -126,6 +126,8 @@ class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the wor
     """
 
     def __init__(self, failure: Failure, decision: Decision) -> None:
-        super().__init__(f"retry in {decision.delay:g} s: {decision.reason}")
+        from .times import plain  # times raises the errors of this module
+
+        super().__init__(f"retry in {plain(decision.delay)} s: {decision.reason}")
         self.failure = failure
         self.decision = decision

@@ -16,7 +16,7 @@ import attrs
 from .codec import JSON
 from .errors import ConfigurationError
 
-__all__ = ["ErrorClass", "ErrorGroup", "Failure", "Outcome"]
+__all__ = ["BUILT_IN_CLASSES", "ErrorClass", "ErrorGroup", "Failure", "Outcome"]
 
 
 class ErrorGroup(StrEnum):
@@ -109,7 +109,7 @@ class ErrorClass(str):
                 f"the error class is {text!r}; allowed are lower-case letters, digits, '_', '.' and '-', "
                 "beginning with a letter, at most 64 characters"
             )
-        built_in = _BUILT_IN.get(text)
+        built_in = BUILT_IN_CLASSES.get(text)
         if group is None:
             if built_in is None:
                 raise ConfigurationError(f"the error class {text!r} needs a group: one of {', '.join(sorted(_GROUPS))}")
@@ -122,6 +122,11 @@ class ErrorClass(str):
         self.group = ErrorGroup(group)
         return self
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of retrykit's own classes."""
+        return str(self) in BUILT_IN_CLASSES
+
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, ErrorGroup]]:
         """Pickle with the group."""
         return (str(self),), {"group": self.group}
@@ -131,7 +136,8 @@ class ErrorClass(str):
 
 
 _GROUPS: Final = frozenset(group.value for group in ErrorGroup)
-_BUILT_IN: Final[dict[str, ErrorClass]] = {}
+BUILT_IN_CLASSES: Final[dict[str, ErrorClass]] = {}
+"""The built-in classes by name."""
 
 for _group, _names in {
     ErrorGroup.TRANSIENT_INFRASTRUCTURE: (
@@ -146,8 +152,8 @@ for _group, _names in {
     ErrorGroup.UNMAPPED: "unknown",
 }.items():
     for _name in _names.split():
-        _BUILT_IN[_name] = ErrorClass(_name, group=_group)
-        setattr(ErrorClass, _name.upper(), _BUILT_IN[_name])
+        BUILT_IN_CLASSES[_name] = ErrorClass(_name, group=_group)
+        setattr(ErrorClass, _name.upper(), BUILT_IN_CLASSES[_name])
 
 
 @attrs.frozen(kw_only=True)
@@ -172,6 +178,8 @@ class Failure:
     """Seconds the other side asked us to wait, or None."""
     rule: str = ""
     """The name of the rule that chose the class."""
+    frame: str | None = None
+    """Where in the application's own code it was raised, "module:function"; None where that is not known."""
 
     @property
     def group(self) -> ErrorGroup:
@@ -185,7 +193,16 @@ class Failure:
             "error_group": self.group.value,
             "outcome": self.outcome.value,
         }
-        for name in ("error_code", "enhanced_code", "error_message", "provider", "stage", "retry_after", "rule"):
+        for name in (
+            "error_code",
+            "enhanced_code",
+            "error_message",
+            "provider",
+            "stage",
+            "retry_after",
+            "rule",
+            "frame",
+        ):
             value = getattr(self, name)
             if value != getattr(attrs.fields(Failure), name).default:
                 fields[name] = value

@@ -14,6 +14,7 @@ from .clock import Clock, current_clock
 from .dead_letter import DeadLetter, DeadLetterState
 from .decision import DeadLetterReason, Disposition, DispositionKind
 from .failure import ErrorClass, Failure, Outcome
+from .fingerprint import fingerprint
 from .message import Message
 from .stores import AsyncBackend, Backend, ClaimRecord, ClaimState, Delivery, DeliveryStatus
 
@@ -133,6 +134,7 @@ def dead_letter_of(record: ClaimRecord, message: Message) -> DeadLetter:
         dead_lettered_at=died,
         attempts=record.attempts,
         decision=record.note,
+        fingerprint=fingerprint(failure),
         state=DeadLetterState.DISCARDED if discarded else DeadLetterState.QUARANTINED,
         redrive_count=record.generation - 1,
         original_payload=message.body,

@@ -27,7 +27,7 @@ from .machines.status import ACCEPTED, DeliveryStatus
 from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
 from .projection import Projection
 from .stores import AsyncBackend, Backend, ClaimRecord, ClaimState
-from .times import Duration, seconds
+from .times import Duration, plain, seconds
 
 __all__ = ["AsyncReconciler", "ReconcileReport", "Reconciler", "Verification"]
 
@@ -119,9 +119,9 @@ class Verification:
         limit = self._matrix.max_age or _MAX_AGE
         delay = self._matrix.verify_backoff.delay(record.checks + 2, self._rng)
         if age + delay > limit:
-            reason = f"it may have been sent, and after {age:g} s nobody can tell: manual review"
+            reason = f"it may have been sent, and after {plain(age)} s nobody can tell: manual review"
             return Decision(Action.MANUAL_REVIEW, 0.0, reason, DeadLetterReason.EXPIRED)
-        return Decision(Action.VERIFY, delay, f"it may have been sent, asked again in {delay:g} s")
+        return Decision(Action.VERIFY, delay, f"it may have been sent, asked again in {plain(delay)} s")
 
 
 def _answer(lookup: object, value: object) -> Sent | NotAccepted | None:

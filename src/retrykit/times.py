@@ -63,6 +63,30 @@ def seconds(value: Duration, name: str = "duration", *, positive: bool = False) 
     return result
 
 
+def plain(seconds: float) -> str:
+    """Return seconds as people write them: without an exponent, to the millisecond at the most."""
+    return f"{round(seconds, 3):.15g}"
+
+
+def short(seconds: float) -> str:
+    """Return a duration for people to glance at: its two largest units, rounded ("7h15m", "4m1s", "0.25s").
+
+    Example:
+        >>> short(26100), short(0.25), short(259200)
+        ('7h15m', '0.25s', '3d')
+    """
+    if seconds < 10:
+        return f"{round(seconds, 2):g}s"
+    rest, parts = round(seconds), list[str]()
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, rest = divmod(rest, size)
+        if number and len(parts) < 2:
+            parts.append(f"{number}{unit}")
+        elif parts:
+            break
+    return "".join(parts)
+
+
 def utc(instant: datetime, name: str = "instant") -> datetime:
     """Return an aware instant in UTC, cut to the millisecond.
 

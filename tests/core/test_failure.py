@@ -27,6 +27,7 @@ FAILURE = Failure(
     stage="send",
     retry_after=60.0,
     rule="smtp.x.2.2",
+    frame="shop.mail:send",
 )
 ATTEMPT = Attempt(
     number=2,
@@ -77,6 +78,7 @@ def test_failure_written_has_these_fields():
         "stage": "send",
         "retry_after": 60.0,
         "rule": "smtp.x.2.2",
+        "frame": "shop.mail:send",
     }
 
 
@@ -102,9 +104,10 @@ def test_failure_read_ignores_fields_it_does_not_know():
 def test_attempt_read_without_the_optional_fields_has_their_defaults():
     """The oldest form of the record loads."""
     fields = ATTEMPT.to_dict()
-    for name in ("delay", "reason", "worker"):
+    for name in ("delay", "reason", "worker", "frame"):
         del fields[name]
-    assert attrs.evolve(ATTEMPT, delay=0.0, reason="", worker=None) == Attempt.from_dict(fields)
+    failure = attrs.evolve(FAILURE, frame=None)
+    assert attrs.evolve(ATTEMPT, failure=failure, delay=0.0, reason="", worker=None) == Attempt.from_dict(fields)
 
 
 def test_failure_group_is_that_of_its_class():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 import random
@@ -12,37 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrykit.errors import ConfigurationError
-from retrykit.policy import Backoff, Jitter, constant, delays, exponential, upward
-from retrykit.policy.backoff import MAX_DELAY, as_backoff
-
-HIGHEST = math.nextafter(1.0, 0.0)
-
-
-class Fixed:
-    """A source of randomness that always says the same."""
-
-    def __init__(self, number):
-        self._number = number
-
-    def random(self):
-        return self._number
-
-
-durations = st.floats(0, 1e9) | st.integers(0, 10**9)
-jitters = st.sampled_from(["none", "quarter"]) | st.floats(0, 1).map(upward)
-backoffs = st.one_of(
-    st.builds(
-        lambda rungs, jitter: delays(*rungs, jitter=jitter), st.lists(durations, min_size=1, max_size=6), jitters
-    ),
-    st.builds(lambda delay, jitter: constant(delay, jitter=jitter), durations, jitters),
-    st.builds(
-        lambda base, extra, factor, jitter: exponential(base, cap=base + extra, factor=factor, jitter=jitter),
-        durations,
-        durations,
-        st.floats(1, 1e6),
-        jitters,
-    ),
+from retrykit.policy import (
+    Backoff,
+    Jitter,
+    constant,
+    decorrelated,
+    delays,
+    exponential,
+    fit,
+    formula,
+    linear,
+    plus_minus,
+    upward,
 )
+from retrykit.policy.backoff import MAX_DELAY, Delays, as_backoff, as_jitter
+from tests.policy.strategies import HIGHEST, Fixed, adding_backoffs, backoffs
+
 retries = st.integers(1, 20) | st.integers(1, 10**6)
 
 
@@ -60,6 +46,14 @@ retries = st.integers(1, 20) | st.integers(1, 10**6)
         ([4, 4, 4, 4, 4, 4], exponential(4, cap=4)),
         ([0, 0, 0, 0, 0, 0], exponential(0, cap="1h")),
         ([1, 4, 9, 16, 25, 36], as_backoff(lambda retry: retry * retry)),
+        ([1, 4, 9, 16, 25, 36], formula(lambda retry: retry**2, jitter="quarter")),
+        ([300, 600, 900, 1200, 1500, 1500], linear("5m", cap="25m")),
+        ([10, 12.5, 15, 17.5, 20, 22.5], linear(10, step=2.5, jitter="full")),
+        ([0, 3, 6, 7, 7, 7], linear(0, step=3, cap=7)),
+        ([0, 0, 0, 0, 0, 0], linear(0)),
+        ([5, 5, 5, 5, 5, 5], linear(5, step=0)),
+        ([2, 3.5, 5.75, 9.125, 10, 10], decorrelated(1, cap=10)),
+        ([0, 0, 0, 0, 0, 0], decorrelated(0)),
     ],
 )
 def test_delay_without_randomness_is_the_rung(expected, backoff):
@@ -79,13 +73,22 @@ def test_delay_without_randomness_is_the_rung(expected, backoff):
         (1.0, exponential(1, factor=1.0)),
         (120.0, delays(5, 120)),
         (MAX_DELAY, delays(1e300)),
+        (3600.0, linear(5, cap="1h")),
+        (MAX_DELAY, linear(1e308, cap=1e308)),
+        (0.0, linear(0)),
+        (5.0, linear(5, step=0)),
+        (20.0, decorrelated(0.1, cap=20)),
+        (0.0, decorrelated(0)),
+        (MAX_DELAY, formula(lambda _: 1e300)),
+        (7.0, formula(lambda _: 7)),
     ],
 )
 @pytest.mark.parametrize("retry", [1_025, 10**6])
 def test_delay_of_a_late_retry_is_exactly_the_cap(expected, backoff, retry):
     """No overflow, no slow loop, and zero stays zero."""
     assert expected == backoff.delay(retry)
-    assert backoff.delay(retry, Fixed(HIGHEST)) <= MAX_DELAY
+    assert expected <= backoff.delay(retry, Fixed(HIGHEST)) <= MAX_DELAY
+    assert backoff.bounds(retry)[1] >= expected
 
 
 @pytest.mark.parametrize(
@@ -117,18 +120,24 @@ def test_none_adds_nothing():
     assert (9.0, 9.0) == backoff.bounds(2)
 
 
-@given(backoffs, retries, st.randoms(use_true_random=False))
-def test_delay_is_finite_within_its_bounds_and_never_below_the_rung(backoff, retry, rng):
-    """Whatever the backoff, the retry and the draw."""
+@given(backoffs, retries, st.randoms(use_true_random=False), st.none() | st.floats(0, 1e12))
+def test_delay_is_finite_and_within_its_bounds(backoff, retry, rng, previous):
+    """Whatever the backoff, the retry, the wait before and the draw."""
     low, high = backoff.bounds(retry)
-    delay = backoff.delay(retry, rng)
-    assert 0 <= low <= delay <= high <= MAX_DELAY
-    assert min(backoff.rung(retry), MAX_DELAY) == low == backoff.delay(retry)
+    assert 0 <= low <= backoff.delay(retry, rng, previous=previous) <= high <= MAX_DELAY
+    assert low <= min(backoff.rung(retry), MAX_DELAY) == backoff.delay(retry) <= high
 
 
-@given(backoffs.filter(lambda backoff: "x" in str(backoff)), st.integers(1, 2000))
-def test_exponential_never_shrinks(backoff, retry):
-    """A later retry waits at least as long, up to the cap."""
+@given(adding_backoffs, retries, st.randoms(use_true_random=False))
+def test_delay_with_an_adding_jitter_is_never_below_the_rung(backoff, retry, rng):
+    """What waits in a queue waits at least as long as the policy says."""
+    assert backoff.jitter.only_adds
+    assert min(backoff.rung(retry), MAX_DELAY) == backoff.bounds(retry)[0] <= backoff.delay(retry, rng)
+
+
+@given(backoffs.filter(lambda backoff: not isinstance(backoff, Delays)), st.integers(1, 2000))
+def test_growing_backoff_never_shrinks(backoff, retry):
+    """A later retry of linear, exponential and decorrelated waits at least as long, up to the cap."""
     assert backoff.rung(retry) <= backoff.rung(retry + 1)
 
 
@@ -174,7 +183,35 @@ def test_random_module_is_a_source_of_randomness():
         (lambda: upward(1.5), "the share of upward() is 1.5; allowed are numbers from 0 to 1"),
         (lambda: upward(-0.1), "the share of upward() is -0.1; allowed are numbers from 0 to 1"),
         (lambda: upward(math.nan), "the share of upward() is nan; allowed are numbers from 0 to 1"),
-        (lambda: delays(1, jitter="full"), "jitter is 'full'; allowed are 'none', 'quarter' or upward(share)"),
+        (lambda: upward(True), "the share of upward() is True; allowed are numbers from 0 to 1"),
+        (lambda: plus_minus("10%"), "the share of plus_minus() is '10%'; allowed are numbers from 0 to 1"),
+        (lambda: plus_minus(1.01), "the share of plus_minus() is 1.01; allowed are numbers from 0 to 1"),
+        (
+            lambda: delays(1, jitter="half"),
+            "jitter is 'half'; allowed are 'none', 'full', 'equal', 'quarter', plus_minus(share) and upward(share)",
+        ),
+        (lambda: as_jitter(["full"]), "jitter is ['full']; allowed are 'none', 'full', 'equal', 'quarter', plus_minus"),
+        (lambda: as_jitter(0.1), "jitter is 0.1; allowed are 'none', 'full', 'equal', 'quarter', plus_minus(share)"),
+        (lambda: exponential(1, factor=10**400), "the factor of exponential() is 1000"),
+        (lambda: exponential(1, factor=True), "the factor of exponential() is True; allowed are finite numbers >= 1"),
+        (lambda: exponential(1, factor="2"), "the factor of exponential() is '2'; allowed are finite numbers >= 1"),
+        (lambda: linear(-1), "the base of linear() is -1; allowed are finite durations >= 0"),
+        (lambda: linear(1, step=-1), "the step of linear() is -1; allowed are finite durations >= 0"),
+        (lambda: linear(10, cap=5), "the cap of linear() is 5 s, below its base of 10 s"),
+        (lambda: decorrelated("soon"), "the base of decorrelated() is 'soon'; allowed is text such as '500ms'"),
+        (lambda: decorrelated(10, cap=5), "the cap of decorrelated() is 5 s, below its base of 10 s"),
+        (lambda: formula("n * 2"), "formula() was given 'n * 2'; allowed is a function of the retry's number"),
+        (lambda: fit(1, "1h"), "the tries of fit() are 1; allowed are whole numbers from 2 to 1000"),
+        (lambda: fit(1001, "1h"), "the tries of fit() are 1001; allowed are whole numbers from 2 to 1000"),
+        (lambda: fit(True, "1h"), "the tries of fit() are True; allowed are whole numbers from 2 to 1000"),
+        (lambda: fit(2.0, "1h"), "the tries of fit() are 2.0; allowed are whole numbers from 2 to 1000"),
+        (lambda: fit(3, 0), "the window of fit() is 0; allowed are finite durations > 0"),
+        (lambda: fit(3, 1, factor=0), "the factor of fit() is 0; allowed are finite numbers > 0"),
+        (lambda: fit(3, 1, factor=math.inf), "the factor of fit() is inf; allowed are finite numbers > 0"),
+        (lambda: fit(3, 1, factor=False), "the factor of fit() is False; allowed are finite numbers > 0"),
+        (lambda: fit(3, 1, factor="2"), "the factor of fit() is '2'; allowed are finite numbers > 0"),
+        (lambda: constant(1).delay(0), "retry is 0; retries are counted from 1"),
+        (lambda: exponential(1).bounds(-1), "retry is -1; retries are counted from 1"),
     ],
 )
 def test_bad_setting_is_refused_when_the_backoff_is_made(call, message):
@@ -210,7 +247,7 @@ def test_function_that_gives_no_duration_is_refused_with_the_retry(value):
     def broken(retry):
         return value
 
-    with pytest.raises(ConfigurationError, match=r"^the delay that <function .*broken at .*> gave for retry 3 is "):
+    with pytest.raises(ConfigurationError, match=r"^the delay that broken gave for retry 3 is "):
         as_backoff(broken).delay(3)
 
 
@@ -234,10 +271,16 @@ def _minutes(retry):
 @pytest.mark.parametrize(
     ("text", "backoff"),
     [
-        ("5, 15, 30 s", delays(5, 15, 30)),
-        ("10 s", constant(10)),
-        ("5 s x 2^n up to 3600 s", exponential(5, cap="1h")),
-        ("_minutes", as_backoff(_minutes)),
+        ("5, 15, 30 s + up to 10%", delays(5, 15, 30)),
+        ("10 s + up to 25%", constant(10, jitter=upward(0.25))),
+        ("10 s", constant(10, jitter="none")),
+        ("10 s +/- 50%", constant(10, jitter=plus_minus(0.5))),
+        ("5 s x 2^n, up to 3600 s + up to a quarter", exponential(5, cap="1h", jitter="quarter")),
+        ("60 s + 30 s each, up to 86400 s, equal jitter", linear(60, step=30, jitter="equal")),
+        ("0.5 s x 1.5^n, up to 20 s, full jitter", exponential(0.5, factor=1.5, cap=20, jitter="full")),
+        ("decorrelated from 0.1 s, up to 20 s", decorrelated(0.1, cap=20)),
+        ("by _minutes", as_backoff(_minutes)),
+        ("by _minutes +/- 10%", formula(_minutes, jitter=plus_minus(0.1))),
     ],
 )
 def test_backoff_prints_what_it_does(text, backoff):
@@ -246,14 +289,12 @@ def test_backoff_prints_what_it_does(text, backoff):
     assert backoff == pickle.loads(pickle.dumps(backoff))
 
 
-def test_function_without_a_name_prints_itself():
-    """A callable object stands for itself."""
+def test_callable_object_prints_its_type():
+    """What has no name of its own stands for its kind."""
 
-    class Callable:
+    class Minutes:
         def __call__(self, retry):
-            return 1.0
+            return 60.0 * retry
 
-        def __repr__(self):
-            return "<callable>"
-
-    assert str(as_backoff(Callable())) == "<callable>"
+    assert str(as_backoff(Minutes())) == "by Minutes"
+    assert str(as_backoff(functools.partial(_minutes))) == "by partial"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import pickle
 import random
-from datetime import UTC, datetime, timedelta
 
 import attrs
 import pytest
 
-from retrykit.decision import Action, Attempt, DeadLetterReason, Decision
+from retrykit.decision import Action, DeadLetterReason, Decision
 from retrykit.errors import ConfigurationError
-from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
+from retrykit.failure import ErrorClass, ErrorGroup, Outcome
 from retrykit.policy import PolicyMatrix, RetryPolicy, constant, delays
+from tests.policy.examples import failed, history
 
 E, G = ErrorClass, ErrorGroup
 OWN = ErrorClass("shard_moved", group=G.TRANSIENT_INFRASTRUCTURE)
@@ -29,24 +29,6 @@ MATRIX = PolicyMatrix(
     max_attempts=6,
     max_age="1h",
 )
-
-
-def failed(error_class, *, outcome=Outcome.NOT_SENT, retry_after=None, rule=""):
-    return Failure(error_class=error_class, outcome=outcome, retry_after=retry_after, rule=rule)
-
-
-def history(*classes):
-    """Return earlier tries of these classes."""
-    return [
-        Attempt(
-            number=number,
-            generation=1,
-            failed_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number),
-            failure=failed(error_class),
-            action=Action.RETRY,
-        )
-        for number, error_class in enumerate(classes, 1)
-    ]
 
 
 @pytest.mark.parametrize(
@@ -302,16 +284,24 @@ def test_matrix_survives_pickle():
 def test_matrix_prints_as_a_table():
     """Each row is a class or group with its retries, waits and final action; the limits stand below."""
     assert str(MATRIX).splitlines() == [
-        "class or group            retries  delays       then",
-        "------------------------  -------  -----------  -------------",
-        "network_timeout           3        5, 15, 30 s  dead_letter",
-        "transient_infrastructure  2        60 s         dead_letter",
-        "throttling                9        10 s         dead_letter",
-        "permanent_recipient       0        -            mark_bounced",
-        "content_policy            1        0 s          manual_review",
-        "unmapped                  1        1 s          dead_letter",
-        "at most 6 attempts, max age 3600 s, unknown outcome: verify",
+        "class or group            retries  delays            then",
+        "------------------------  -------  ----------------  --------------------------------",
+        "network_timeout           3        5, 15, 30 s       dead_letter",
+        "transient_infrastructure  2        60 s + up to 10%  dead_letter",
+        "throttling                9        10 s + up to 10%  dead_letter",
+        "permanent_recipient       0        -                 mark_bounced, with a dead letter",
+        "content_policy            1        0 s               manual_review",
+        "unmapped                  1        1 s + up to 10%   dead_letter",
+        "at most 6 attempts, at most 3600 s after the first try; an unknown outcome: verify",
     ]
-    assert str(PolicyMatrix({}, max_age=None)).splitlines()[-1] == (
-        "at most 12 attempts, max age no limit, unknown outcome: verify"
-    )
+
+
+def test_matrix_prints_its_default_and_the_lack_of_a_limit():
+    """Any other class stands last."""
+    matrix = PolicyMatrix({}, default=RetryPolicy(max_retries=2, backoff=["1h"]), max_age=None)
+    assert str(matrix).splitlines() == [
+        "class or group  retries  delays              then",
+        "--------------  -------  ------------------  -----------",
+        "(any other)     2        3600 s + up to 10%  dead_letter",
+        "at most 12 attempts, no maximum age; an unknown outcome: verify",
+    ]

@@ -34,6 +34,7 @@ from .exceptions import (
     replies_of,
     text_of,
 )
+from .frames import own_frame
 from .rules import Evidence, Rule, RuleList, Scope, Signal, qualified_name
 from .smtp import SmtpReply, asked_delay
 from .tags import stages_of, tag_of
@@ -197,7 +198,13 @@ class ErrorClassifier:
             raise ConfigurationError(
                 f"{type(signal).__qualname__} is a cancellation, not a failure; catch Exception, and let it pass"
             )
-        return self._of_chain(signal, place, _Walk()) or self._unrecognised(signal, place)
+        failure = self._of_chain(signal, place, _Walk()) or self._unrecognised(signal, place)
+        if (
+            failure.frame is None and signal.__traceback__ is not None
+        ):  # what was recognised was never raised, or only within libraries
+            frame = own_frame(signal)
+            return failure if frame is None else attrs.evolve(failure, frame=frame)
+        return failure
 
     def _of_chain(self, outermost: BaseException, outer: _Place, walk: _Walk) -> Failure | None:
         """Return the answer of the first exception of a chain that is recognised, or None."""
@@ -320,6 +327,7 @@ class ErrorClassifier:
             stage=place.stage,
             retry_after=retry_after if rule.retry_after is None else rule.retry_after,
             rule=rule.name,
+            frame=own_frame(evidence.signal) if isinstance(evidence.signal, BaseException) else None,
         )
 
     def _is_cancellation(self, signal: BaseException) -> bool:

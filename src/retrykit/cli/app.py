@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
 
 from .demo import demo
+from .policy import lint, policy
 
 __all__ = ["app"]
 
@@ -18,4 +20,17 @@ def app() -> None:
     """
 
 
-app.add_command(demo)
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script that completes this command in a shell.
+
+    For bash: put `eval "$(retrykit completion bash)"` into ~/.bashrc.
+    """
+    found = get_completion_class(shell)
+    assert found is not None, "the choice holds shells that click knows"
+    click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
+
+
+for command in (demo, policy, lint):
+    app.add_command(command)

@@ -6,9 +6,10 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console, Group
@@ -18,6 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from ..errors import MissingExtraError, RetrykitError
+from .output import Unusable, as_json, table
 
 if TYPE_CHECKING:
     from ..dead_letter import DeadLetter
@@ -45,8 +47,8 @@ __all__ = ["demo"]
     type=click.Path(dir_okay=False, path_type=Path),
     help="The SQLite file, made anew.  [default: in a new temporary folder]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def demo(messages: int, seed: int, speed: float, workers: int, db: Path | None, as_json: bool) -> None:
+@as_json
+def demo(messages: int, seed: int, speed: float, workers: int, db: Path | None, json_: bool) -> None:
     """Watch a day of e-mail fail in every way, and audit what became of it.
 
     Two real SMTP servers on the loopback interface act by a script: throttling, an outage, timeouts after acceptance,
@@ -58,32 +60,24 @@ def demo(messages: int, seed: int, speed: float, workers: int, db: Path | None, 
         from ..demo.day import Day, Progress, run_day
         from ..demo.scenarios import messages_of
     except ModuleNotFoundError as error:
-        raise _Unusable(str(MissingExtraError("demo", error.name or "aiosmtpd"))) from None
+        raise Unusable(str(MissingExtraError("demo", error.name or "aiosmtpd"))) from None
     path = db or Path(tempfile.mkdtemp(prefix="retrykit-demo-")) / "demo.db"
     day = Day(messages=messages, seed=seed, path=path, speed=speed, workers=workers)
     progress = Progress(messages)
     began = time.monotonic()
     try:
         todays = messages_of(messages, seed)
-        if as_json:
-            audit = run_day(day, progress, todays)
-        else:
-            audit = _watched(progress, lambda: run_day(day, progress, todays))
+        run = partial(run_day, day, progress, todays)
+        audit = run() if json_ else _watched(progress, run)
     except RetrykitError as error:
-        raise _Unusable(str(error)) from None
+        raise Unusable(str(error)) from None
     elapsed = time.monotonic() - began
-    if as_json:
+    if json_:
         click.echo(json.dumps({"audit": audit.to_dict(), "seconds": round(elapsed, 1), "seed": seed, "db": str(path)}))
     else:
         _report(audit, path, elapsed)
     if not audit.passed:
         raise SystemExit(1)
-
-
-class _Unusable(click.ClickException):
-    """The command could not run."""
-
-    exit_code = 2
 
 
 def _watched(progress: Progress, run: Callable[[], Audit]) -> Audit:
@@ -144,16 +138,12 @@ def _tally(counts: Mapping[str, int]) -> str:
 def _report(audit: Audit, path: Path, elapsed: float) -> None:
     """Print the audit, the dead letters' top error classes and one of them, and how to look further."""
     console = Console(highlight=False)
-    table = Table(title="How every message ended", title_justify="left")
-    for heading in ("scenario", "messages", "as expected", "has to end"):
-        justify: Literal["left", "right"] = "right" if heading in ("messages", "as expected") else "left"
-        table.add_column(heading, justify=justify, no_wrap=True)
+    numbers = ("messages", "as expected")
+    ends = table("How every message ended", "scenario", *numbers, "has to end", right=numbers)
     for result in audit.scenarios:
         right = "green" if result.as_expected == result.messages else "red"
-        table.add_row(
-            result.name, f"{result.messages:,}", f"[{right}]{result.as_expected:,}[/{right}]", result.expected
-        )
-    console.print(table)
+        ends.add_row(result.name, f"{result.messages:,}", f"[{right}]{result.as_expected:,}[/{right}]", result.expected)
+    console.print(ends)
     console.print(
         f"\nAudit against the servers' own logs: {audit.messages:,} messages, {audit.accepted:,} accepted, "
         f"lost {audit.lost}, sent twice {audit.sent_twice}, in two places {audit.in_two_places}, "

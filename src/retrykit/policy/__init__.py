@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .backoff import Backoff, Jitter, Rng, constant, delays, exponential, upward
+from .backoff import (
+    Backoff,
+    Jitter,
+    Rng,
+    constant,
+    decorrelated,
+    delays,
+    exponential,
+    fit,
+    formula,
+    linear,
+    plus_minus,
+    upward,
+)
 
 if TYPE_CHECKING:
-    from .matrix import EMAIL_MATRIX, PolicyMatrix, RetryPolicy
+    from .matrix import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix, RetryPolicy
 
 __all__ = [
     "EMAIL_MATRIX",
+    "HTTP_API_MATRIX",
     "Backoff",
     "Jitter",
     "PolicyMatrix",
     "RetryPolicy",
     "Rng",
     "constant",
+    "decorrelated",
     "delays",
     "exponential",
+    "fit",
+    "formula",
+    "linear",
+    "plus_minus",
     "upward",
 ]
 

@@ -6,18 +6,25 @@ so that a throttle does not use up a timeout's retries, and bounded over all by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 import attrs
 
+from ..codec import JSON
 from ..decision import Action, Attempt, DeadLetterReason, Decision
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
-from ..times import Duration, seconds
-from .backoff import Backoff, Rng, as_backoff, constant, delays, exponential, upward
+from ..times import Duration, plain, seconds
+from .backoff import Backoff, BackoffLike, Rng, as_backoff, constant, delays, exponential, upward
 
-__all__ = ["EMAIL_MATRIX", "PolicyKey", "PolicyMatrix", "RetryPolicy"]
+if TYPE_CHECKING:
+    from ..dead_letter import DeadLetter
+    from .lint import LintReport
+    from .replay import ReplayReport
+
+__all__ = ["EMAIL_MATRIX", "HTTP_API_MATRIX", "MatrixChanges", "PolicyKey", "PolicyMatrix", "RetryPolicy"]
 
 PolicyKey: TypeAlias = ErrorClass | ErrorGroup
 
@@ -84,7 +91,18 @@ def _policies(value: Mapping[PolicyKey, RetryPolicy]) -> dict[PolicyKey, RetryPo
     return dict(value)
 
 
-@attrs.frozen(kw_only=True, hash=False)
+class MatrixChanges(TypedDict, total=False):
+    """Limits that a derived matrix may have otherwise; see `PolicyMatrix`."""
+
+    default: RetryPolicy | None
+    max_attempts: int
+    max_age: Duration | None
+    max_retry_after: Duration
+    on_unknown: Action
+    verify_backoff: BackoffLike
+
+
+@attrs.frozen(kw_only=True)
 class PolicyMatrix:
     """Error class to policy. Looked up by the exact class, then its group, then `default`.
 
@@ -107,7 +125,7 @@ class PolicyMatrix:
         'provider_throttled, retry 1 of 2, waits 1 s; rule example'
     """
 
-    policies: Mapping[PolicyKey, RetryPolicy] = attrs.field(converter=_policies, kw_only=False)
+    policies: Mapping[PolicyKey, RetryPolicy] = attrs.field(converter=_policies, kw_only=False, hash=False)
     default: RetryPolicy | None = None
     max_attempts: int = 12
     max_age: float | None = attrs.field(default=seconds("3d"), converter=_max_age)
@@ -126,12 +144,87 @@ class PolicyMatrix:
         """Return the policy in force for a class."""
         return self._lookup(error_class)[1]
 
-    def _lookup(self, error_class: ErrorClass) -> tuple[PolicyKey, RetryPolicy]:
+    def _lookup(self, error_class: ErrorClass) -> tuple[PolicyKey | None, RetryPolicy]:
+        """Return the policy in force and what it is listed under; None for the default."""
         for key in (error_class, error_class.group):
             policy = self.policies.get(key)
             if policy is not None:
                 return key, policy
-        return ErrorGroup.UNMAPPED, self.default or self.policies.get(ErrorGroup.UNMAPPED) or RetryPolicy.never()
+        if self.default is not None:
+            return None, self.default
+        return ErrorGroup.UNMAPPED, self.policies.get(ErrorGroup.UNMAPPED) or RetryPolicy.never()
+
+    def with_(
+        self, policies: Mapping[PolicyKey, RetryPolicy] | None = None, **changes: Unpack[MatrixChanges]
+    ) -> PolicyMatrix:
+        """Return a matrix derived from this one.
+
+        Args:
+            policies: added to this matrix's, or put in the place of those with the same key.
+            changes: limits that differ.
+
+        Example:
+            >>> strict = EMAIL_MATRIX.with_(
+            ...     {ErrorClass.GREYLISTED: RetryPolicy(max_retries=1, backoff=["10m"])}, max_age="1d"
+            ... )
+            >>> strict.policy(ErrorClass.GREYLISTED).max_retries, strict.max_age
+            (1, 86400.0)
+        """
+        return attrs.evolve(self, policies={**self.policies, **(policies or {})}, **changes)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PolicyMatrix:
+        """Read a matrix from a TOML file; from the table ``[tool.retrykit]`` of a ``pyproject.toml``.
+
+        Raises:
+            ConfigurationError: the file cannot be read, is not TOML, or holds a value that is not allowed; the error
+                names the file and the line or key.
+        """
+        from . import config
+
+        return config.load(path)
+
+    @classmethod
+    def from_toml(cls, text: str) -> PolicyMatrix:
+        """Read a matrix from TOML text.
+
+        Raises:
+            ConfigurationError: as for `load`.
+        """
+        from . import config
+
+        return config.from_dict(config.parse(text, "the text"))
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, object]) -> PolicyMatrix:
+        """Make a matrix of a table, as TOML or JSON gives it.
+
+        Raises:
+            ConfigurationError: a key is unknown, or a value is not allowed.
+        """
+        from . import config
+
+        return config.from_dict(table)
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the matrix as a table of JSON values; `from_dict` makes an equal one of it.
+
+        Raises:
+            ConfigurationError: a backoff is a function, which only code can say.
+        """
+        from . import config
+
+        return config.to_dict(self)
+
+    def to_toml(self) -> str:
+        """Return the matrix as TOML; `from_toml` makes an equal one of it.
+
+        Raises:
+            ConfigurationError: as for `to_dict`.
+        """
+        from . import config
+
+        return config.to_toml(self)
 
     def decide(
         self,
@@ -140,6 +233,7 @@ class PolicyMatrix:
         *,
         age: float = 0.0,
         rng: Rng | None = None,
+        idempotent: bool = False,
     ) -> Decision:
         """Decide what to do about a failure.
 
@@ -148,6 +242,8 @@ class PolicyMatrix:
             tries: the number of this try (from 1), where all tries failed alike; or the failed tries before this one.
             age: seconds since the first try.
             rng: the source of the jitter; None adds none.
+            idempotent: whether the call may be repeated although it may have had its effect; an unknown outcome is then
+                retried like any other.
 
         Returns:
             The decision, with its reason in one sentence.
@@ -160,62 +256,128 @@ class PolicyMatrix:
             if tries < 1:
                 raise ConfigurationError(f"tries is {tries!r}; tries are counted from 1")
             attempt = retry = tries
+            previous = None
         else:
             attempt = len(tries) + 1
-            retry = 1 + sum(self._lookup(earlier.failure.error_class)[0] == key for earlier in tries)
-        if failure.outcome is Outcome.UNKNOWN and policy.max_retries and self.on_unknown is not Action.RETRY:
+            alike = [earlier for earlier in tries if self._lookup(earlier.failure.error_class)[0] == key]
+            retry = 1 + len(alike)
+            previous = alike[-1].delay if alike else None
+        must_ask = failure.outcome is Outcome.UNKNOWN and not idempotent and self.on_unknown is not Action.RETRY
+        if must_ask and policy.max_retries:
             return self._unsure(failure, policy, rng)
-        delay = policy.backoff.delay(retry, rng) if retry <= policy.max_retries else 0.0
+        delay = policy.backoff.delay(retry, rng, previous=previous) if retry <= policy.max_retries else 0.0
         if failure.retry_after is not None:
             delay = max(delay, min(failure.retry_after, self.max_retry_after))
         limit = self._limit_reached(policy, retry, attempt, age + delay)
         if limit is None:
-            what = f"retry {retry} of {policy.max_retries}, waits {delay:g} s"
+            what = f"retry {retry} of {policy.max_retries}, waits {plain(delay)} s"
             return Decision(Action.RETRY, delay, _sentence(failure, what))
-        what, expired = limit
-        return self._final(failure, policy, policy.on_exhausted, what, expired=expired)
+        return self._final(failure, policy, policy.on_exhausted, *limit)
 
     def _limit_reached(
         self, policy: RetryPolicy, retry: int, attempt: int, age_when_due: float
-    ) -> tuple[str, bool] | None:
-        """Return what forbids a retry, and whether it is the message's age; None when it may be retried."""
+    ) -> tuple[str, DeadLetterReason | None] | None:
+        """Return what forbids a retry, and the reason where it is not the class's; None when it may be retried."""
         if not policy.max_retries:
-            return "not retried", False
+            return "not retried", None
         if retry > policy.max_retries:
-            return f"all {policy.max_retries} retries used", False
+            return f"all {policy.max_retries} retries used", None
         if attempt >= self.max_attempts:
-            return f"all {self.max_attempts} attempts used", False
+            return f"all {self.max_attempts} attempts used", None
         if self.max_age is not None and age_when_due > self.max_age:
-            return f"the next try would come later than {self.max_age:g} s after the first", True
+            what = f"the next try would come later than {plain(self.max_age)} s after the first"
+            return what, DeadLetterReason.EXPIRED
         return None
 
     def _unsure(self, failure: Failure, policy: RetryPolicy, rng: Rng | None) -> Decision:
         """Decide after a try that may have had its effect: never by repeating it."""
         if self.on_unknown is Action.VERIFY:
             delay = self.verify_backoff.delay(1, rng)
-            return Decision(Action.VERIFY, delay, _sentence(failure, f"may have been sent, verified in {delay:g} s"))
-        return self._final(failure, policy, self.on_unknown, "may have been sent")
+            return Decision(
+                Action.VERIFY, delay, _sentence(failure, f"may have been sent, verified in {plain(delay)} s")
+            )
+        return self._final(failure, policy, self.on_unknown, "may have been sent", DeadLetterReason.APPLICATION)
 
     def _final(
-        self, failure: Failure, policy: RetryPolicy, action: Action, what: str, *, expired: bool = False
+        self, failure: Failure, policy: RetryPolicy, action: Action, what: str, reason: DeadLetterReason | None = None
     ) -> Decision:
-        reason = DeadLetterReason.EXPIRED if expired else _dead_letter_reason(failure.error_class, policy, action)
         return Decision(
-            action, 0.0, _sentence(failure, f"{what}: {action.value.replace('_', ' ')}"), reason, audit=policy.audit
+            action,
+            0.0,
+            _sentence(failure, f"{what}: {action.value.replace('_', ' ')}"),
+            reason or _dead_letter_reason(failure.error_class, policy, action),
+            audit=policy.audit,
         )
+
+    def lint(self, *, classes: Collection[ErrorClass] = (), recovery_timeout: Duration = "60s") -> LintReport:
+        """Check the matrix for contradictions, and work out what it amounts to.
+
+        Args:
+            classes: the application's own classes that its errors or rules give.
+            recovery_timeout: how long a circuit breaker stays open before it lets a probe through.
+
+        Returns:
+            Findings and figures; the same matrix gives the same report.
+
+        Example:
+            >>> week = RetryPolicy(max_retries=2, backoff=delays("1d", "6d"))
+            >>> [finding.check for finding in EMAIL_MATRIX.with_({ErrorGroup.SENDER: week}).lint().findings]
+            ['ladder-longer-than-max-age']
+        """
+        from .lint import lint
+
+        return lint(self, classes=classes, recovery_timeout=recovery_timeout)
+
+    def replay(self, letters: Iterable[DeadLetter]) -> ReplayReport:
+        """Put failures on record to the matrix: what it would have decided beside what was decided.
+
+        Args:
+            letters: dead letters with their history; read once, one at a time.
+        """
+        from .replay import replay
+
+        return replay(self, letters)
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return the matrix as rows of text: class or group, retries, delays, what follows; the first row is the head."""
+        rows = [("class or group", "retries", "delays", "then")]
+        named: list[tuple[str, RetryPolicy]] = [(str(key), policy) for key, policy in self.policies.items()]
+        if self.default is not None:
+            named.append(("(any other)", self.default))
+        for name, policy in named:
+            waits = str(policy.backoff) if policy.max_retries else "-"
+            extra = ", with a dead letter" if policy.audit else ""
+            rows.append((name, str(policy.max_retries), waits, policy.on_exhausted.value + extra))
+        return rows
+
+    @property
+    def limits(self) -> str:
+        """The limits in one line."""
+        age = "no maximum age" if self.max_age is None else f"at most {plain(self.max_age)} s after the first try"
+        return f"at most {self.max_attempts} attempts, {age}; an unknown outcome: {self.on_unknown.value}"
 
     def __str__(self) -> str:
         """Return the matrix as a table of text."""
-        rows = [("class or group", "retries", "delays", "then")]
-        for key, policy in self.policies.items():
-            waits = str(policy.backoff) if policy.max_retries else "-"
-            rows.append((str(key), str(policy.max_retries), waits, policy.on_exhausted.value))
+        rows = self.rows()
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.insert(1, "  ".join("-" * width for width in widths))
-        age = "no limit" if self.max_age is None else f"{self.max_age:g} s"
-        lines.append(f"at most {self.max_attempts} attempts, max age {age}, unknown outcome: {self.on_unknown.value}")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.limits])
+
+    def to_markdown(self) -> str:
+        """Return the matrix as a table in Markdown."""
+        head, *rows = ["| " + " | ".join(row).replace("<", "\\<") + " |" for row in self.rows()]
+        return "\n".join([head, "|---|---|---|---|", *rows, "", f"{self.limits}."])
+
+    def __rich__(self) -> object:
+        """Return the matrix as a table of rich, where that prints it."""
+        from rich.table import Table
+
+        head, *rows = self.rows()
+        table = Table(*head, caption=self.limits, caption_justify="left")
+        for row in rows:
+            table.add_row(*row)
+        return table
 
 
 def _sentence(failure: Failure, what: str) -> str:
@@ -250,6 +412,7 @@ EMAIL_MATRIX: Final = PolicyMatrix(
         ErrorClass.PROVIDER_THROTTLED: RetryPolicy(
             max_retries=8, backoff=constant(10, jitter=upward(0.25)), throttle=True
         ),
+        ErrorGroup.THROTTLING: RetryPolicy(max_retries=4, backoff=delays("15m", "1h", "6h", "1d"), throttle=True),
         ErrorGroup.TEMPORARY_MAILBOX: RetryPolicy(max_retries=3, backoff=delays("15m", "1h", "6h")),
         ErrorGroup.SENDER: RetryPolicy(max_retries=2, backoff=delays("5m", "30m")),
         ErrorClass.RENDERING_FAILURE: RetryPolicy.never(Action.DEAD_LETTER),
@@ -262,4 +425,29 @@ EMAIL_MATRIX: Final = PolicyMatrix(
     max_age="3d",
     on_unknown=Action.VERIFY,
 )
-"""For e-mail: how each kind of failure is treated. Derive your own by building another matrix from its policies."""
+"""For e-mail through a queue: how each kind of failure is treated. Derive your own with `with_`."""
+
+HTTP_API_MATRIX: Final = PolicyMatrix(
+    {
+        ErrorGroup.TRANSIENT_INFRASTRUCTURE: RetryPolicy(
+            max_retries=3, backoff=exponential(0.5, cap=20, jitter="full")
+        ),
+        ErrorGroup.THROTTLING: RetryPolicy(
+            max_retries=4, backoff=exponential(1, cap=60, jitter=upward(0.25)), throttle=True
+        ),
+        ErrorClass.QUOTA_EXCEEDED: RetryPolicy(max_retries=1, backoff=delays("1h"), throttle=True),
+        ErrorGroup.TEMPORARY_MAILBOX: RetryPolicy(max_retries=1, backoff=delays("15m")),
+        ErrorGroup.SENDER: RetryPolicy.never(Action.DEAD_LETTER),
+        ErrorGroup.INTERNAL: RetryPolicy.never(Action.DEAD_LETTER),
+        ErrorGroup.PERMANENT_RECIPIENT: RetryPolicy.never(Action.DEAD_LETTER),
+        ErrorGroup.CONTENT_POLICY: RetryPolicy.never(Action.MANUAL_REVIEW),
+        ErrorGroup.UNMAPPED: RetryPolicy.never(Action.DEAD_LETTER),
+    },
+    max_attempts=6,
+    max_age="1d",
+    on_unknown=Action.VERIFY,
+)
+"""For calls of an HTTP API from the process that needs the answer: short waits, few tries.
+
+An outcome that is unknown is not repeated unless the call is declared `idempotent=True`.
+"""

@@ -1,5 +1,5 @@
 """Retry a call in the process that makes it."""
 
-from .retry import OnError, retry
+from .decorator import OnError, retry
 
 __all__ = ["OnError", "retry"]

@@ -12,10 +12,11 @@ from ..decision import Action, Attempt, Decision
 from ..errors import RetryLater
 from ..events import AttemptFailed, emit
 from ..failure import Failure
-from ..policy.backoff import Rng
+from ..policy.backoff import MAX_DELAY, Rng
+from ..times import plain
 
 if TYPE_CHECKING:
-    from .retry import retry
+    from .decorator import retry
 
 __all__ = ["Failures", "default_classifier"]
 
@@ -84,7 +85,7 @@ class Failures:
         rng = policy.rng or cast("Rng", random)
         number = len(self._history) + 1
         if policy.matrix is not None:
-            decision = policy.matrix.decide(failure, self._history, age=age, rng=rng)
+            decision = policy.matrix.decide(failure, self._history, age=age, rng=rng, idempotent=policy.idempotent)
             if decision.action is Action.VERIFY:  # nobody asks afterwards here: that is the dispatcher's work
                 return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, may have been done: not repeated")
             return decision
@@ -92,8 +93,9 @@ class Failures:
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, not among what is retried")
         if number >= policy.attempts:
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, all {policy.attempts} attempts used")
-        delay = max(policy.backoff.delay(number, rng), failure.retry_after or 0.0)
-        reason = f"{failure.error_class}, retry {number} of {policy.attempts - 1}, waits {delay:g} s"
+        previous = self._history[-1].delay if self._history else None
+        delay = max(policy.backoff.delay(number, rng, previous=previous), min(failure.retry_after or 0.0, MAX_DELAY))
+        reason = f"{failure.error_class}, retry {number} of {policy.attempts - 1}, waits {plain(delay)} s"
         return Decision(Action.RETRY, delay, reason)
 
     def _within_limit(self, decision: Decision, failure: Failure) -> Decision:
@@ -103,5 +105,5 @@ class Failures:
             return decision
         if self._policy.time().monotonic() - self._began + decision.delay <= limit:
             return decision
-        reason = f"{failure.error_class}, a wait of {decision.delay:g} s would pass the limit of {limit:g} s"
+        reason = f"{failure.error_class}, a wait of {plain(decision.delay)} s would pass the limit of {plain(limit)} s"
         return Decision(Action.DEAD_LETTER, 0.0, reason)

@@ -53,6 +53,7 @@ class retry:  # noqa: N801 - used as a decorator
             `exponential(0.1, cap="10s")`.
         max_elapsed: no wait begins that would end later than this after the call began; None: no limit.
         max_inline_delay: a longer wait of the matrix form raises `RetryLater` instead of sleeping.
+        idempotent: whether the matrix form may repeat a call that may have had its effect.
         classifier: how failures are recognised.
         on_event: listeners; told of every failed attempt.
         clock: where the time comes from; None: the clock in force.
@@ -80,6 +81,7 @@ class retry:  # noqa: N801 - used as a decorator
         *,
         max_elapsed: Duration | None = ...,
         max_inline_delay: Duration = ...,
+        idempotent: bool = ...,
         classifier: ErrorClassifier | None = ...,
         on_event: Iterable[Listener] = ...,
         clock: Clock | None = ...,
@@ -109,6 +111,7 @@ class retry:  # noqa: N801 - used as a decorator
         backoff: BackoffLike | None = None,
         max_elapsed: Duration | None = None,
         max_inline_delay: Duration = "1m",
+        idempotent: bool = False,
         classifier: ErrorClassifier | None = None,
         on_event: Iterable[Listener] = (),
         clock: Clock | None = None,
@@ -130,6 +133,7 @@ class retry:  # noqa: N801 - used as a decorator
         self.attempts = attempts
         self.backoff: Backoff = _BACKOFF if backoff is None else as_backoff(backoff)
         self.max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
+        self.idempotent = idempotent
         self.max_inline_delay = seconds(max_inline_delay, "max_inline_delay")
         self.classifier = classifier
         self.listeners: tuple[Listener, ...] = () if on_event == () else _listeners(on_event)

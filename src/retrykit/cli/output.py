@@ -1,0 +1,38 @@
+"""What all commands share: how they print, and how they say that they cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Unusable", "as_json", "console", "table"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Unusable(click.ClickException):
+    """A command was called with something it cannot work with, or could not run; exit code 2."""
+
+    exit_code = 2
+
+
+def console() -> Console:
+    """Return a console: colours on a terminal only, and nothing coloured by guessing."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def table(title: str, *headings: str, right: Collection[str] = ()) -> Table:
+    """Return an empty table, narrow enough for eighty columns; `right` names the columns of numbers."""
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1))
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+    return made
+
+
+def as_json(command: F) -> F:
+    """Give a command the option ``--json``, which arrives as `json_`."""
+    return click.option("--json", "json_", is_flag=True, help="Print one JSON object and nothing else.")(command)

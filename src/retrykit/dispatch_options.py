@@ -1,0 +1,128 @@
+"""What a dispatcher may be told, and the checks that find a wrong setting before the first message does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypedDict
+
+import attrs
+
+from .classification import ErrorClassifier
+from .clock import Clock
+from .errors import ConfigurationError
+from .events import Listener, listeners_of
+from .machines.claim import HISTORY_LIMIT
+from .message import DEFAULT_MAX_PAYLOAD
+from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
+from .stores import PoisonRule
+from .stores.checks import check_limit
+from .times import Duration, plain, seconds
+
+__all__ = ["CheckedOptions", "DispatchOptions", "check_functions", "checked"]
+
+
+class DispatchOptions(TypedDict, total=False):
+    """What either dispatcher may be told besides its functions and its backend."""
+
+    matrix: PolicyMatrix
+    """The policy; at most 100 attempts. Default `EMAIL_MATRIX`."""
+    classifier: ErrorClassifier
+    """How failures are recognised. Default: the built-in rules."""
+    lease: Duration
+    """For how long one worker holds a message, and longer than a send may take. Default two minutes."""
+    max_payload: int
+    """Bytes that a payload may have. Default 1 MiB."""
+    poison: PoisonRule
+    """Over how many lost workers a message is quarantined. Default three in 72 hours."""
+    on_event: Iterable[Listener]
+    """Listeners. Default none."""
+    clock: Clock | None
+    """Where the time comes from. Default: the clock in force."""
+    rng: Rng | None
+    """The source of the jitter, for example `random.Random()`. Default none: waits are the policy's own."""
+
+
+def _matrix(_: object, __: object, matrix: PolicyMatrix) -> None:
+    if not isinstance(matrix, PolicyMatrix):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"the matrix is {matrix!r}; allowed is a PolicyMatrix, for example EMAIL_MATRIX")
+    if matrix.max_attempts > HISTORY_LIMIT:
+        raise ConfigurationError(
+            f"the matrix allows {matrix.max_attempts} attempts; a message's history holds {HISTORY_LIMIT}"
+        )
+
+
+def _lease(value: Duration) -> float:
+    return seconds(value, "lease", positive=True)
+
+
+def _has(methods: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    def check(_: object, attribute: attrs.Attribute[object], value: object) -> None:
+        missing = [name for name in methods.split() if not hasattr(value, name)]
+        if value is not None and missing:
+            raise ConfigurationError(f"{attribute.name} is {value!r}, which has no {missing[0]}()")
+
+    return check
+
+
+def _max_payload(value: int) -> int:
+    return check_limit(value, "max_payload")
+
+
+@attrs.frozen(kw_only=True)
+class CheckedOptions:
+    """`DispatchOptions`, checked and with their defaults."""
+
+    matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
+    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier, validator=_has("classify"))
+    lease: float = attrs.field(default=seconds("2m"), converter=_lease)
+    max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
+    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=_has("limit window"))
+    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    clock: Clock | None = attrs.field(default=None, validator=_has("now monotonic"))
+    rng: Rng | None = attrs.field(default=None, validator=_has("random"))
+
+    def __attrs_post_init__(self) -> None:
+        """Check what has to fit together."""
+        if self.poison.window <= self.lease:
+            raise ConfigurationError(
+                f"the window of the PoisonRule is {plain(self.poison.window)} s and the lease {plain(self.lease)} s; "
+                "a lost worker shows only when its lease ends, so the window has to be longer"
+            )
+
+
+def checked(options: DispatchOptions) -> CheckedOptions:
+    """Return the options, checked and with their defaults.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+        TypeError: there is no option of that name.
+    """
+    unknown = options.keys() - DispatchOptions.__annotations__.keys()
+    if unknown:
+        allowed = ", ".join(DispatchOptions.__annotations__)
+        raise TypeError(f"a dispatcher has no option {min(unknown)!r}; allowed are {allowed}")
+    return CheckedOptions(**options)
+
+
+def check_functions(arguments: int, send: Callable[..., object], **others: Callable[..., object] | None) -> None:
+    """Refuse what cannot be called, and a send that cannot take its arguments: each message would fail for it.
+
+    Args:
+        arguments: how many `send` is called with.
+        send: the application's send.
+        others: its other functions by name; None where there is none.
+
+    Raises:
+        ConfigurationError: one of them cannot be called so.
+    """
+    for name, function in {"send": send, **others}.items():
+        if not callable(function) and not (function is None and name != "send"):
+            raise ConfigurationError(f"{name} is {function!r}; allowed is a function")
+    try:
+        inspect.signature(send).bind(*range(arguments))
+    except ValueError:  # a builtin that does not tell
+        return
+    except TypeError as error:
+        wants = "(message, key, content)" if arguments == 3 else "(message, key)"
+        raise ConfigurationError(f"send is called as send{wants}, which {send!r} does not take: {error}") from None
