@@ -22,7 +22,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"retrykit {release}"
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 napoleon_google_docstring = True
@@ -48,6 +48,8 @@ nitpick_ignore_regex = [
     (r"py:.*", "|".join(name for name in dir(builtins) if not name.startswith("_"))),
 ]
 nitpick_ignore = [
+    ("py:class", "Duration"),  # an alias, where the types beside it are for type checkers only
+    ("py:class", "retrykit.policy.backoff.Delays"),  # what the functions return is a Backoff to everybody else
     ("py:class", "JSON"),  # a recursive alias: inside itself it is only a name
     ("py:class", "Listener"),  # an alias that retry.py imports for type checkers only
 ]

@@ -46,3 +46,11 @@ def test_import_loads_no_module_of_its_own() -> None:
         "print(json.dumps([name for name in heavy if name in sys.modules]))"
     )
     assert heavy == []
+
+
+def test_backoff_module_holds_what_policies_are_made_of() -> None:
+    """`retrykit.backoff` gives the very names of the policies' own module."""
+    from retrykit import backoff
+    from retrykit.policy import backoff as own
+
+    assert all(getattr(backoff, name) is getattr(own, name) for name in backoff.__all__)

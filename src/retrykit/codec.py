@@ -384,8 +384,11 @@ class _Pack(_Copy):
         from uuid import UUID
 
         if isinstance(value, datetime):
-            if value.utcoffset() is None:
+            offset = value.utcoffset()
+            if offset is None:
                 self.refuse("is a naive datetime; give it a timezone, for example datetime.now(timezone.utc)")
+            if offset.microseconds:  # Python does not read each of them back
+                self.refuse("is a datetime whose offset has a fraction of a second; whole seconds are allowed")
             return "$datetime", datetime.isoformat(value)
         if isinstance(value, date):
             return "$date", date.isoformat(value)

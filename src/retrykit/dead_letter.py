@@ -22,7 +22,7 @@ from .errors import InvalidPayloadError
 from .failure import ErrorClass, ErrorGroup
 from .times import from_iso, from_millis, to_iso, utc
 
-__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "dead_letter_id"]
+__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "dead_letter_id", "dead_letter_schema"]
 
 SCHEMA_VERSION: Final = 1
 
@@ -45,7 +45,29 @@ def dead_letter_id(message_id: str, generation: int) -> str:
     return f"{message_id}#{generation}"
 
 
+def dead_letter_schema() -> dict[str, JSON]:
+    """Return the JSON Schema (2020-12) of what `DeadLetter.to_dict` gives and `DeadLetter.from_dict` takes.
+
+    It describes the full record and the minimal one of nine fields, and leaves room for the fields of newer versions.
+    The same schema is the file ``retrykit/schemas/dead_letter.v1.json`` of the installed package.
+
+    Example:
+        >>> dead_letter_schema()["required"]
+        ['message_id', 'error_class', 'attempt_count', 'last_failed_at', 'original_payload']
+    """
+    from importlib.resources import files  # only here: few programs ask
+
+    text = files("retrykit").joinpath(f"schemas/dead_letter.v{SCHEMA_VERSION}.json").read_bytes()
+    return cast("dict[str, JSON]", codec.decode(text))
+
+
+def _whole(value: JSON) -> JSON:
+    """Return 4 for 4.0, which JSON takes for the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _instant(value: JSON, name: str) -> datetime:
+    value = _whole(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InvalidPayloadError(
             f"{name} is {value!r}; allowed are ISO 8601 text with a timezone, or epoch milliseconds"
@@ -235,7 +257,7 @@ def _text(rest: dict[str, JSON], name: str) -> str | None:
 
 
 def _number(rest: dict[str, JSON], name: str, default: int) -> int:
-    value = rest.pop(name, default)
+    value = _whole(rest.pop(name, default))
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidPayloadError(f"{name} is {value!r}; allowed is a whole number")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import cast
+from typing import Final, cast
 
 import attrs
 
@@ -91,10 +91,13 @@ class Attempt:
     """The decision in one sentence."""
     worker: str | None = None
     """Who tried."""
+    extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
+    """Fields that this version does not know, kept as they came."""
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the attempt as JSON values."""
         return {
+            **self.extra,
             "number": self.number,
             "generation": self.generation,
             "failed_at": to_iso(self.failed_at),
@@ -117,7 +120,14 @@ class Attempt:
             delay=cast("float", fields.get("delay", 0.0)),
             reason=cast("str", fields.get("reason", "")),
             worker=cast("str | None", fields.get("worker")),
+            extra={name: value for name, value in fields.items() if name not in _ATTEMPT_FIELDS},
         )
+
+
+_ATTEMPT_FIELDS: Final = frozenset(
+    {field.name for cls in (Attempt, Failure) for field in attrs.fields(cls)} - {"failure", "extra"} | {"error_group"}
+)
+"""Fields of an attempt as it is written down."""
 
 
 class DispositionKind(StrEnum):

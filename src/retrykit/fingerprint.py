@@ -78,8 +78,8 @@ _QUOTED: Final = (
     r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019|\u00ab[^\u00bb]*\u00bb"
 )
 _URL: Final = r"\b[a-z][a-z0-9+.-]{1,15}://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]"
-_NO_ADDRESS: Final = r"\s<>()\[\],;:=@"
-_EMAIL: Final = rf"(?<![^{_NO_ADDRESS}])[^{_NO_ADDRESS}]{{1,64}}@[^{_NO_ADDRESS}]*\w"
+_NO_ADDRESS: Final = r"\s<>()\[\],;:@"
+_EMAIL: Final = rf"(?<![^{_NO_ADDRESS}])[^{_NO_ADDRESS}]+@[^{_NO_ADDRESS}]*\w"
 _HEX: Final = r"[0-9a-f]{1,4}"
 _V4: Final = r"\d{1,3}(?:\.\d{1,3}){3}"
 _V6: Final = (

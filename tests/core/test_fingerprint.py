@@ -32,8 +32,8 @@ def test_fingerprint_is_a_version_and_sixteen_digits(failure):
 
 def test_fingerprint_of_version_1_never_changes():
     """What was noted about a fingerprint stays true."""
-    assert fingerprint(FAILURE) == "v1:PINNED"
-    assert fingerprint(Failure(error_class=ErrorClass.UNKNOWN, outcome=Outcome.UNKNOWN)) == "v1:EMPTY"
+    assert fingerprint(FAILURE) == "v1:c108c658a055e2aa"
+    assert fingerprint(Failure(error_class=ErrorClass.UNKNOWN, outcome=Outcome.UNKNOWN)) == "v1:b53b83da4be58cb5"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_fingerprint_does_not_run_its_parts_together():
         ("  Mailbox\r\n\t FULL  ", "mailbox full"),
         ("550 5.1.1 no such user", "<id> <id> no such user"),
         ("<Ada.Lovelace+x@Mail.Example.ORG>: unknown", "<<email>>: unknown"),
-        ("to=ada@example.org; from:bob@example.net.", "to=<email>; from:<email>."),
+        ("to: ada@example.org; from:bob@example.net.", "to: <email>; from:<email>."),
+        ("bounce+ada=example.org@lists.example.net", "<email>"),
         ("see https://example.org/a?b=1&c=2. Or ftp://x/y!", "see <url>. or <url>!"),
         ("10.0.0.1:587 and [192.168.1.20] refused.", "<ip>:<id> and [<ip>] refused."),
         ("2001:db8::1, ::1, fe80::1%eth0, 1:2:3:4:5:6:7:8", "<ip>, <ip>, <ip>%<id>, <ip>"),
@@ -100,7 +101,7 @@ def test_fingerprint_does_not_run_its_parts_together():
         ("10 MB, 5.5GiB, 1 byte, 1,234.5 bytes, 3", "<id>, <id>, <id>, <id>, <id>"),
         ("-5 +5 5% 1e10 .", "<id> <id> <id>% <id> ."),
         ("order abc-123 of mx1.example.org, user_42", "order <id> of <id>, <id>"),
-        ("'ada' \"bob\" `x` “y” ‘z’ «w»", "<text> <text> <text> <text> <text> <text>"),
+        ("'ada' \"bob\" `x` “y” \u2018z\u2019 «w»", "<text> <text> <text> <text> <text> <text>"),
         ("can't open user's file 'a b'", "can't open user's file <text>"),
         ("'not closed", "'not closed"),
         ("line 12, column 7 (char 131)", "line <id>, column <id> (char <id>)"),
@@ -112,8 +113,11 @@ def test_normalise_leaves_the_wording(message, expected):
     assert expected == normalise(message)
 
 
+emails = st.emails().filter(lambda address: not set("'`") & set(address))  # a part in quotes is a text
+
+
 @given(
-    st.emails() | st.uuids().map(str) | st.ip_addresses().map(str) | st.datetimes().map(str) | st.integers().map(str),
+    emails | st.uuids().map(str) | st.ip_addresses().map(str) | st.datetimes().map(str) | st.integers().map(str),
     st.integers(0, 10**12),
     st.from_regex(r"[a-z]{1,8}-[0-9]{1,8}", fullmatch=True),
     st.text("0123456789abcdef", min_size=8, max_size=64),

@@ -37,6 +37,7 @@ from retrykit.errors import (
     StoreUnavailableError,
 )
 from retrykit.events import AttemptFailed, Event, MessageHandled, OutcomeVerified
+from retrykit.fingerprint import fingerprint
 from retrykit.stores import Backend, ClaimState, DeliveryStatus, PoisonRule, as_async
 from retrykit.testing import ManualClock
 from tests.colours import Runner, both_loops
@@ -87,6 +88,24 @@ def test_handle_accepted_message_is_sent_and_logged(backend: Backend, clock: Man
 def test_handle_send_result_forms_give_provider_id(backend: Backend, result: Any, provider_id: str | None) -> None:
     """A send may return nothing, the provider's id, or the whole answer."""
     assert Dispatcher(Outbox(result), backend=backend).handle(BODY).provider_id == provider_id
+
+
+def test_letters_of_one_cause_have_one_fingerprint(backend: Backend) -> None:
+    """Whoever they were for; another cause has another one, and the place it was raised at stands in the history."""
+
+    def render(message: Message) -> str:
+        if message.attributes["recipient"].startswith("c"):
+            raise LookupError(f"no template for {message.attributes['recipient']}")
+        raise LookupError(f"no name for {message.attributes['recipient']}")
+
+    dispatcher = Dispatcher(lambda message, key, content: None, backend=backend, render=render)
+    for name in ("ada", "bob", "carl"):
+        dispatcher.handle({"id": name, "recipient": f"{name}@example.org"})
+    letters = {letter.message_id: letter for letter in backend.dead_letters.search().letters}
+    ada, bob, carl = (letters[name] for name in ("ada", "bob", "carl"))
+    assert ada.attempts[-1].failure.frame == f"{__name__}:{render.__qualname__}"
+    assert ada.fingerprint is not None
+    assert ada.fingerprint == fingerprint(ada.attempts[-1].failure) == bob.fingerprint != carl.fingerprint
 
 
 def test_handle_message_again_is_duplicate_and_not_sent(backend: Backend) -> None:

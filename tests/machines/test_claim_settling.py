@@ -85,7 +85,7 @@ def test_settle_retry_waits_for_the_delay_by_the_clock_of_the_store():
     (attempt,) = record.attempts
     assert (ClaimState.WAITING, 2, None, at(5)) == (record.state, record.seq, record.lease, record.not_before)
     assert (record.counters, record.settled_at) == (Counters(started=1, failed=1), None)
-    assert (1, 1, NOW, TIMEOUT, Action.RETRY, 5.0, RETRY.reason, "me") == attrs.astuple(attempt, recurse=False)
+    assert (1, 1, NOW, TIMEOUT, Action.RETRY, 5.0, RETRY.reason, "me", {}) == attrs.astuple(attempt, recurse=False)
 
 
 def test_settle_verify_is_unknown_until_it_is_due():

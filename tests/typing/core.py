@@ -11,7 +11,9 @@ from retrykit.decision import Action, Decision
 from retrykit.errors import ConfigurationError, RetrykitError, RetryLater
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
 from retrykit.message import Message
-from retrykit.policy import EMAIL_MATRIX, PolicyMatrix, RetryPolicy, delays
+from retrykit.policy import EMAIL_MATRIX, Backoff, PolicyMatrix, RetryPolicy, decorrelated, delays, formula, plus_minus
+from retrykit.policy.lint import LintReport
+from retrykit.policy.replay import ReplayReport
 
 # An error class is a text with a group.
 assert_type(ErrorClass.NETWORK_TIMEOUT, ErrorClass)
@@ -56,6 +58,26 @@ RetryPolicy(max_retries="2")  # type: ignore[arg-type]
 RetryPolicy.never("dead_letter")  # type: ignore[arg-type]
 matrix.decide(failure)  # type: ignore[call-arg]
 matrix.decide(failure, 1, 60.0)  # type: ignore[call-arg]
+
+# A derived matrix changes what it names, and nothing that there is not.
+assert_type(EMAIL_MATRIX.with_({ErrorGroup.INTERNAL: RetryPolicy.never()}, max_age="2d", max_attempts=3), PolicyMatrix)
+EMAIL_MATRIX.with_(max_age=None, verify_backoff=["1m", "5m"])
+EMAIL_MATRIX.with_(max_tries=3)  # type: ignore[call-arg]
+EMAIL_MATRIX.with_(max_attempts="3")  # type: ignore[arg-type]
+EMAIL_MATRIX.with_({"internal": RetryPolicy.never()})  # type: ignore[dict-item]
+assert_type(PolicyMatrix.from_toml(EMAIL_MATRIX.to_toml()), PolicyMatrix)
+assert_type(PolicyMatrix.load("matrix.toml"), PolicyMatrix)
+assert_type(EMAIL_MATRIX.to_dict(), dict[str, JSON])
+assert_type(EMAIL_MATRIX.lint(classes=[CARD_DECLINED]), LintReport)
+assert_type(EMAIL_MATRIX.replay([]), ReplayReport)
+matrix.decide(failure, 1, idempotent="yes")  # type: ignore[arg-type]
+
+# A backoff is one of ours, a list, or a function.
+backoffs: list[Backoff] = [decorrelated(1, cap="1h"), formula(lambda n: n**2, jitter=plus_minus(0.1))]
+RetryPolicy(max_retries=1, backoff=lambda n: 2.0 * n)
+RetryPolicy(max_retries=1, backoff=5)  # type: ignore[arg-type]
+assert_type(backoffs[0].bounds(3), tuple[float, float])
+assert_type(backoffs[0].delay(3, previous=1.5), float)
 
 
 def records(fields: Mapping[str, JSON]) -> str | None:

@@ -52,7 +52,8 @@ class retry:  # noqa: N801 - used as a decorator
         backoff: the waits of the short form: a backoff, a list of durations, or a function of the retry's number; default
             `exponential(0.1, cap="10s")`.
         max_elapsed: no wait begins that would end later than this after the call began; None: no limit.
-        max_inline_delay: a longer wait of the matrix form raises `RetryLater` instead of sleeping.
+        max_inline_delay: a longer wait of the matrix form, or one that the other side asks for, raises `RetryLater`
+            instead of sleeping.
         idempotent: whether the matrix form may repeat a call that may have had its effect.
         classifier: how failures are recognised.
         on_event: listeners; told of every failed attempt.
@@ -96,6 +97,7 @@ class retry:  # noqa: N801 - used as a decorator
         attempts: int = ...,
         backoff: BackoffLike = ...,
         max_elapsed: Duration | None = ...,
+        max_inline_delay: Duration = ...,
         classifier: ErrorClassifier | None = ...,
         on_event: Iterable[Listener] = ...,
         clock: Clock | None = ...,

@@ -66,7 +66,8 @@ class Failures:
         if decision.action is not Action.RETRY:
             error.add_note(f"retrykit: attempt {number} of {self._subject} was the last: {decision.reason}")
             return None
-        if policy.matrix is not None and decision.delay > policy.max_inline_delay:
+        asked = failure.retry_after or 0.0  # the short form sleeps through its own backoff, however long, but not this
+        if decision.delay > policy.max_inline_delay and (policy.matrix is not None or asked > policy.max_inline_delay):
             raise RetryLater(failure, decision) from error
         attempt = Attempt(
             number=number,
