@@ -203,6 +203,8 @@ class DeadLetter:
         payload, encoding = rest.pop("original_payload"), rest.pop("original_payload_encoding", "utf-8")
         if not isinstance(payload, str):
             body = codec.encode(payload)
+        elif encoding not in ("utf-8", "base64"):
+            raise ValueError(f"original_payload_encoding is {encoding!r}; allowed are 'utf-8' and 'base64'")
         elif encoding == "base64":
             try:
                 body = base64.b64decode(payload, validate=True)

@@ -10,6 +10,7 @@ from typing import Final, cast
 import attrs
 
 from .codec import JSON
+from .errors import InvalidPayloadError
 from .failure import Failure
 from .times import from_iso, to_iso, utc
 
@@ -110,7 +111,19 @@ class Attempt:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, JSON]) -> Attempt:
-        """Make an attempt of what `to_dict` gave."""
+        """Make an attempt of what `to_dict` gave.
+
+        Raises:
+            InvalidPayloadError: a field is missing or of another type; it is named.
+        """
+        for name in ("number", "generation"):
+            if isinstance(fields.get(name), bool) or not isinstance(fields.get(name), int):
+                raise InvalidPayloadError(f"{name} of an attempt is no whole number")
+        if isinstance(fields.get("delay", 0.0), bool) or not isinstance(fields.get("delay", 0.0), (int, float)):
+            raise InvalidPayloadError("delay of an attempt is no number of seconds")
+        for name in ("failed_at", "action", "error_class", "error_group", "outcome"):
+            if not isinstance(fields.get(name), str):
+                raise InvalidPayloadError(f"{name} of an attempt is missing or no text")
         return cls(
             number=cast("int", fields["number"]),
             generation=cast("int", fields["generation"]),

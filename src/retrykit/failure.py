@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Self, cast
 import attrs
 
 from .codec import JSON
-from .errors import ConfigurationError
+from .errors import ConfigurationError, InvalidPayloadError
 
 __all__ = ["BUILT_IN_CLASSES", "ErrorClass", "ErrorGroup", "Failure", "Outcome"]
 
@@ -211,6 +211,12 @@ class Failure:
     @classmethod
     def from_dict(cls, fields: Mapping[str, JSON]) -> Failure:
         """Make a failure of what `to_dict` gave."""
+        for name in ("error_code", "enhanced_code", "error_message", "provider", "stage", "rule", "frame"):
+            if not isinstance(fields.get(name), str | None):
+                raise InvalidPayloadError(f"{name} of a failure is {type(fields[name]).__name__}; allowed is text")
+        wait = fields.get("retry_after")
+        if wait is not None and (isinstance(wait, bool) or not isinstance(wait, (int, float)) or wait < 0):
+            raise InvalidPayloadError("retry_after of a failure is no number of seconds >= 0")
         known = {f.name for f in attrs.fields(cls)} - {"error_class", "outcome"}
         return cls(
             error_class=ErrorClass(cast("str", fields["error_class"]), group=cast("str", fields["error_group"])),

@@ -112,7 +112,12 @@ def test_record_without_several_required_fields_names_all_of_them():
         ("error_group", "internal", "'mailbox_full' is a built-in class of the group"),
         ("attempts", [1], "'int' object"),
         ("attempts", 5, "'int' object"),
-        ("attempts", [{}], "'number'"),
+        (
+            "original_payload_encoding",
+            "rot13",
+            "original_payload_encoding is 'rot13'; allowed are 'utf-8' and 'base64'",
+        ),
+        ("attempts", [{}], "number of an attempt is no whole number"),
     ],
 )
 def test_record_with_a_bad_value_is_refused_with_the_field(name, value, complaint):

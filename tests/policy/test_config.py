@@ -231,7 +231,7 @@ def test_pyproject_is_loaded_from_its_own_table(tmp_path):
         (
             "pyproject.toml",
             b"[tool.retrykit]\nmax_age = 0",
-            "{file}: [tool.retrykit]: max_age is 0; allowed are finite",
+            "{file}: [tool.retrykit]: max_age is 0; allowed are a duration > 0, and false",
         ),
     ],
 )

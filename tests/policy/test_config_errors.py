@@ -27,13 +27,13 @@ WHERE = "the matrix: policies.sender"
         ("max_attempts = 0", "the matrix: max_attempts is 0; allowed are whole numbers >= 1"),
         ("max_attempts = true", "the matrix: max_attempts is True; allowed are whole numbers >= 1"),
         ('max_attempts = "12"', "the matrix: max_attempts is '12'; allowed are whole numbers >= 1"),
-        ("max_age = 0", "the matrix: max_age is 0; allowed are finite durations > 0"),
+        ("max_age = 0", "the matrix: max_age is 0; allowed are a duration > 0, and false for no limit"),
         ("max_age = -1.5", "the matrix: max_age is -1.5; allowed are finite durations > 0"),
         ("max_age = inf", "the matrix: max_age is inf; allowed are finite durations > 0"),
         ("max_age = nan", "the matrix: max_age is nan; allowed are finite durations > 0"),
         (
             "max_age = true",
-            "the matrix: max_age is True; allowed are seconds, a timedelta, or text such as '15m'",
+            "the matrix: max_age is True; allowed are a duration > 0, and false for no limit",
         ),
         (
             'max_age = "soon"',
@@ -106,7 +106,7 @@ WHERE = "the matrix: policies.sender"
         ),
         (
             '[policies.sender]\non_exhausted = "retry"',
-            f"{WHERE}: on_exhausted is 'retry', which ends nothing; allowed are final actions",
+            f"{WHERE}.on_exhausted is 'retry'; allowed are dead_letter, discard, manual_review, mark_bounced",
         ),
         (f"{POLICY}backoff = [1, -1]", f"{WHERE}.backoff: a rung of delays() is -1; allowed are finite durations >= 0"),
         (f"{POLICY}backoff = []", f"{WHERE}.backoff: delays() needs at least one duration"),

@@ -167,7 +167,7 @@ def test_classes_and_recovery_time_of_the_application_are_taken_into_account():
                 Severity.ERROR,
                 "more-retries-than-max-attempts",
                 "default",
-                "max_retries is 12, but max_attempts allows 12 attempts in all; raise it",
+                "max_retries is 12, but max_attempts allows 12 attempts in all; raise max_attempts to 13",
             ),
             WHOLE.with_(default=RetryPolicy(max_retries=12, backoff=[1])),
         ),
@@ -357,8 +357,8 @@ def test_report_is_told_as_json():
         "attempts": 2,
         "gives_up_after": {"min": 10.0, "p50": 10.0, "p95": 10.0, "max": 10.0},
         "then": "dead_letter",
-        "load": {"0.01": 1.01, "0.1": 1.1, "0.25": 1.25, "0.5": 1.5, "0.9": 1.9, "1": 2.0},
-        "residual": {"0.01": 0.01**2, "0.1": 0.1**2, "0.25": 0.0625, "0.5": 0.25, "0.9": 0.9**2, "1": 1.0},
+        "load": {f"{p:g}": 1 + p for p in SHARES},
+        "residual": {f"{p:g}": p**2 for p in SHARES},
     }
     report = matrix.with_(dict.fromkeys(ErrorGroup, NEVER)).lint().to_dict()
     assert (True, 2, [finding], policy) == (
@@ -367,3 +367,26 @@ def test_report_is_told_as_json():
         report["findings"],
         report["policies"][-1],
     )
+
+
+def test_ladder_that_only_its_jitter_makes_too_long_is_a_warning():
+    """The rungs add up to the maximum age exactly, so with any jitter the last retry does not come."""
+    matrix = WHOLE.with_(one(G.SENDER, ["20h", "26h", "26h"], 3))
+    (finding,) = [found for found in matrix.lint().findings if found.check == "ladder-may-exceed-max-age"]
+    assert finding.severity is Severity.WARNING
+    assert "wait up to 285120 s in all, max_age is 259200 s" in finding.message
+
+
+def test_figures_count_no_retry_that_would_come_after_the_maximum_age():
+    """What never comes adds no attempts, no load and no time."""
+    figures = figures_of(RetryPolicy(max_retries=3, backoff=delays("1d", "3d", "7d")), max_age="2d")
+    assert figures.attempts == 2
+    assert 86_400 <= figures.gives_up_after[0] <= figures.gives_up_after[3] <= 172_800
+    full = figures_of(RetryPolicy(max_retries=3, backoff=constant("20h", jitter="full")), max_age="5h")
+    assert full.gives_up_after[3] <= 18_000
+
+
+def test_figures_of_very_many_retries_end_soon():
+    """A matrix with a hundred thousand retries is answered with fewer samples."""
+    figures = figures_of(RetryPolicy(max_retries=100_000, backoff=constant(1)), max_attempts=200_000, max_age=None)
+    assert (figures.attempts, figures.gives_up_after[0]) == (100_001, 100_000.0)

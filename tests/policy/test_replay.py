@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from retrykit.dead_letter import DeadLetter, dead_letter_id
 from retrykit.decision import Action, Attempt, DeadLetterReason
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
-from retrykit.policy import PolicyMatrix, RetryPolicy, delays
+from retrykit.policy import EMAIL_MATRIX, PolicyMatrix, RetryPolicy, delays
+from retrykit.policy.replay import replay
 from tests.policy.strategies import matrices
 from tests.strategies import letters
 
@@ -203,3 +205,53 @@ def test_replay_of_any_letters_adds_up_and_is_json(matrix, recorded):
     report = matrix.replay(recorded)
     assert len(recorded) == report.letters == report.same + report.different + report.without_history
     assert report.to_dict() == json.loads(json.dumps(report.to_dict()))
+
+
+def test_matrix_replayed_on_its_own_history_agrees_near_the_maximum_age():
+    """The jitter of then is not on record: whichever end of it decided, it is no divergence."""
+    matrix = PolicyMatrix(
+        {ErrorGroup.UNMAPPED: RetryPolicy(max_retries=3, backoff=delays("20h", "24h", "24h"))}, max_age="3d"
+    )
+    failure = Failure(error_class=ErrorClass.UNKNOWN, outcome=Outcome.REJECTED, rule="example")
+    for seed in range(50):
+        rng, tries, at = random.Random(seed), [], datetime(2026, 1, 1, tzinfo=UTC)
+        began = at
+        while not tries or tries[-1].action is Action.RETRY:
+            decision = matrix.decide(failure, tries, age=(at - began).total_seconds(), rng=rng)
+            tries.append(
+                Attempt(
+                    number=len(tries) + 1,
+                    generation=1,
+                    failed_at=at,
+                    failure=failure,
+                    action=decision.action,
+                    delay=decision.delay,
+                )
+            )
+            at += timedelta(seconds=decision.delay)
+        assert replay(matrix, [dead(tries)]).same == 1
+
+
+def test_replay_of_idempotent_calls_retries_unknown_outcomes():
+    """What was declared idempotent then is to be declared so now."""
+    failure = Failure(error_class=ErrorClass.NETWORK_TIMEOUT, outcome=Outcome.UNKNOWN, rule="example")
+    attempt = Attempt(
+        number=1, generation=1, failed_at=datetime(2026, 1, 1, tzinfo=UTC), failure=failure, action=Action.RETRY
+    )
+    assert replay(EMAIL_MATRIX, [dead([attempt])], idempotent=True).same == 1
+    assert replay(EMAIL_MATRIX, [dead([attempt])]).different == 1
+
+
+def dead(tries):
+    """A dead letter with this history."""
+    return DeadLetter(
+        id="m#1",
+        message_id="m",
+        error_class=tries[-1].failure.error_class,
+        reason=DeadLetterReason.APPLICATION,
+        attempt_count=len(tries),
+        last_failed_at=tries[-1].failed_at,
+        dead_lettered_at=tries[-1].failed_at,
+        attempts=tuple(tries),
+        original_payload=b"{}",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
@@ -22,7 +23,8 @@ class Unusable(click.ClickException):
 
 def console() -> Console:
     """Return a console: colours on a terminal only, and nothing coloured by guessing."""
-    return Console(highlight=False, soft_wrap=True)
+    width = None if sys.stdout.isatty() else 120  # into a file or a pipe: wide enough for every table
+    return Console(highlight=False, soft_wrap=True, width=width)
 
 
 def table(title: str, *headings: str, right: Collection[str] = ()) -> Table:

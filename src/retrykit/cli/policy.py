@@ -13,9 +13,10 @@ from rich.table import Table
 
 from ..dead_letter import DeadLetter
 from ..errors import RetrykitError
+from ..failure import ErrorClass
 from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 from ..policy.config import matrix_schema
-from ..policy.lint import SHARES, LintReport, Severity
+from ..policy.lint import SHARES, LintReport, Severity, budgeted_load_factor
 from ..policy.replay import ReplayReport
 from ..stores import Backend
 from ..times import short
@@ -30,7 +31,7 @@ _MATRIX = click.argument("matrix", metavar="FILE|email|http", default="email")
 def _load(name: str) -> PolicyMatrix:
     """Return a built-in matrix by name, or the one in a TOML file."""
     built_in = _BUILT_IN.get(name)
-    if built_in is not None and not Path(name).exists():
+    if built_in is not None and not Path(name).is_file():
         return built_in
     try:
         return PolicyMatrix.load(name)
@@ -50,6 +51,8 @@ def policy() -> None:
 @as_json
 def show(matrix: str, form: str | None, json_: bool) -> None:
     """Print a matrix: what is retried how often, after which delays, and what follows."""
+    if json_ and form is not None:
+        raise click.UsageError("give one of --json, --toml and --markdown")
     loaded = _load(matrix)
     try:
         if json_:
@@ -80,8 +83,9 @@ def schema() -> None:
     help="A file of dead letters, one JSON object a line: what would this matrix have decided about them?",
 )
 @click.option("--replay-db", "url", help="The same for the dead letters of a backend, such as sqlite:///mail.db.")
+@click.option("--idempotent", is_flag=True, help="The recorded calls were declared idempotent.")
 @as_json
-def lint(matrix: str, recovery: str, recorded: Path | None, url: str | None, json_: bool) -> None:
+def lint(matrix: str, recovery: str, recorded: Path | None, url: str | None, idempotent: bool, json_: bool) -> None:
     """Check a matrix for contradictions, and say what it amounts to.
 
     Prints for each policy how many tries it makes in the worst case, when it gives up, and how much load its retries add
@@ -91,11 +95,14 @@ def lint(matrix: str, recovery: str, recorded: Path | None, url: str | None, jso
         raise click.UsageError("give --replay or --replay-db, not both")
     loaded = _load(matrix)
     try:
-        report = loaded.lint(recovery_timeout=recovery)
+        own = [
+            key for key in loaded.policies if isinstance(key, ErrorClass) and not key.is_built_in
+        ]  # all are declared
+        report = loaded.lint(classes=own, recovery_timeout=recovery)
         replayed = None
         if recorded is not None or url is not None:
             with _letters(recorded, url) as letters:
-                replayed = loaded.replay(letters)
+                replayed = loaded.replay(letters, idempotent=idempotent)
     except RetrykitError as error:
         raise Unusable(str(error)) from None
     if json_:
@@ -117,6 +124,9 @@ def _letters(recorded: Path | None, url: str | None) -> Generator[Iterator[DeadL
         return
     from ..backends import open_backend
 
+    file = Path((url or "").removeprefix("sqlite:///"))
+    if url is not None and url.startswith("sqlite:///") and not file.is_file():
+        raise Unusable(f"there is no file {str(file)!r} to replay from")
     backend = open_backend(url or "")
     try:
         yield _from_store(backend)
@@ -155,7 +165,10 @@ def _print_report(out: Console, report: LintReport) -> None:
     out.print()
     retried = [figures for figures in report.figures if figures.attempts > 1]
     title = "Tries for each call, by the share of all tries that fail"
-    out.print(_by_share(title, {str(f.key): [f"{load:.4f}" for load in f.load] for f in retried}))
+    loads = {str(f.key): [f"{load:.4f}" for load in f.load] for f in retried}
+    loads["paid for by successes*"] = [f"{budgeted_load_factor(share, 0.1):.4f}" for share in SHARES]
+    out.print(_by_share(title, loads))
+    out.print("* one retry, of which each success earns a tenth: what a retry budget would make of it")
     out.print()
     title = "The share of calls that fail in the end"
     out.print(_by_share(title, {str(f.key): [f"{left:.2g}" for left in f.left] for f in retried}))

@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeAlias, final
 import attrs
 
 from ..errors import ConfigurationError
-from ..times import Duration, seconds
+from ..times import Duration, plain, seconds
 
 __all__ = [
     "MAX_DELAY",
@@ -90,9 +90,9 @@ class Jitter:
         if self.name == "quarter":
             return "+ up to a quarter"
         if self.name == "upward":
-            return f"+ up to {self.spread:.0%}"
+            return f"+ up to {plain(self.spread * 100)}%"
         if self.name == "plus_minus":
-            return f"+/- {self.spread / 2:.0%}"
+            return f"+/- {plain(self.spread * 50)}%"
         return {"none": "", "full": "full jitter", "equal": "equal jitter"}[self.name]
 
 
@@ -221,7 +221,7 @@ class Delays(Backoff):
         return self.rungs[min(retry, len(self.rungs)) - 1]
 
     def __str__(self) -> str:
-        return self._with_jitter(", ".join(f"{rung:g}" for rung in self.rungs) + " s")
+        return self._with_jitter(", ".join(f"{plain(rung)}" for rung in self.rungs) + " s")
 
 
 @attrs.frozen
@@ -235,10 +235,13 @@ class Linear(Backoff):
 
     def rung(self, retry: int) -> float:
         """Return ``min(cap, base + step * (retry - 1))``."""
-        return min(self.cap, self.base + self.step * (retry - 1))
+        try:
+            return min(self.cap, self.base + self.step * (retry - 1))
+        except OverflowError:
+            return self.cap if self.step else self.base
 
     def __str__(self) -> str:
-        return self._with_jitter(f"{self.base:g} s + {self.step:g} s each, up to {self.cap:g} s")
+        return self._with_jitter(f"{plain(self.base)} s + {plain(self.step)} s each, up to {plain(self.cap)} s")
 
 
 @attrs.frozen
@@ -252,15 +255,15 @@ class Exponential(Backoff):
 
     def rung(self, retry: int) -> float:
         """Return ``min(cap, base * factor ** (retry - 1))``."""
-        if self.base == 0:
-            return 0.0
+        if self.base == 0 or self.factor == 1:
+            return self.base
         try:
             return min(self.cap, self.base * self.factor ** (retry - 1))
         except OverflowError:
             return self.cap
 
     def __str__(self) -> str:
-        return self._with_jitter(f"{self.base:g} s x {self.factor:g}^n, up to {self.cap:g} s")
+        return self._with_jitter(f"{plain(self.base)} s x {plain(self.factor)}^n, up to {plain(self.cap)} s")
 
 
 @attrs.frozen
@@ -297,7 +300,7 @@ class Decorrelated(Backoff):
         return self.base, self._highest(retry)
 
     def __str__(self) -> str:
-        return f"decorrelated from {self.base:g} s, up to {self.cap:g} s"
+        return f"decorrelated from {plain(self.base)} s, up to {plain(self.cap)} s"
 
 
 @attrs.frozen
@@ -469,7 +472,7 @@ _BELOW: Final = 1 - 1e-12  # so that rounding, of up to 1000 rungs and their sum
 def _capped(base: Duration, cap: Duration, name: str) -> tuple[float, float]:
     first, most = seconds(base, f"the base of {name}()"), seconds(cap, f"the cap of {name}()")
     if most < first:
-        raise ConfigurationError(f"the cap of {name}() is {most:g} s, below its base of {first:g} s")
+        raise ConfigurationError(f"the cap of {name}() is {plain(most)} s, below its base of {plain(first)} s")
     return first, most
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
@@ -78,8 +78,8 @@ def load(path: str | os.PathLike[str]) -> PolicyMatrix:
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"the matrix cannot be read from {str(file)!r}: {error}") from None
     table = parse(text, str(file))
     if file.name != "pyproject.toml":
@@ -157,7 +157,7 @@ def from_dict(table: Table, *, where: str = "the matrix") -> PolicyMatrix:
     with _at(where):
         limits: dict[str, Any] = {name: table[name] for name in ("max_attempts", "max_retry_after") if name in table}
         if "max_age" in table:
-            limits["max_age"] = None if table["max_age"] is False else table["max_age"]
+            limits["max_age"] = _max_age(table["max_age"])
         if "on_unknown" in table:
             limits["on_unknown"] = _action(table["on_unknown"], "on_unknown")
         if "verify_backoff" in table:
@@ -167,6 +167,14 @@ def from_dict(table: Table, *, where: str = "the matrix") -> PolicyMatrix:
             default=None if default is None else _policy(default, "default"),
             **limits,
         )
+
+
+def _max_age(value: object) -> Duration | None:
+    if value is False:
+        return None
+    if value is True or value == 0:
+        raise ConfigurationError(f"max_age is {value!r}; allowed are a duration > 0, and false for no limit")
+    return cast("Duration", value)
 
 
 def _class(name: str, group: object, where: str) -> ErrorClass:
@@ -188,9 +196,12 @@ def _key(name: str, classes: Mapping[str, ErrorClass], where: str) -> PolicyKey:
     return key
 
 
-def _action(value: object, where: str) -> Action:
-    if value not in list(Action):
-        raise ConfigurationError(f"{where} is {value!r}{_nearest(value, Action)}")
+_FINAL: Final = tuple(action for action in Action if action not in (Action.RETRY, Action.VERIFY))
+
+
+def _action(value: object, where: str, allowed: Sequence[Action] = tuple(Action)) -> Action:
+    if value not in allowed:
+        raise ConfigurationError(f"{where} is {value!r}{_nearest(value, allowed)}")
     return Action(cast("str", value))
 
 
@@ -202,10 +213,10 @@ def _policy(value: object, where: str) -> RetryPolicy:
         if not isinstance(fields.get(name, False), bool):
             raise ConfigurationError(f"{where}.{name} is {fields[name]!r}; allowed are true and false")
     if "on_exhausted" in table:
-        fields["on_exhausted"] = _action(table["on_exhausted"], f"{where}.on_exhausted")
+        fields["on_exhausted"] = _action(table["on_exhausted"], f"{where}.on_exhausted", _FINAL)
     if "backoff" in table:
         fields["backoff"] = _backoff(table["backoff"], f"{where}.backoff")
-    elif fields["max_retries"]:
+    elif isinstance(fields["max_retries"], int) and fields["max_retries"] is not True and fields["max_retries"] > 0:
         raise ConfigurationError(f'{where} has retries and no backoff; give it one, for example ["1m", "15m"]')
     with _at(where):
         return RetryPolicy(**fields)
@@ -410,7 +421,7 @@ def matrix_schema() -> dict[str, JSON]:
             {"type": "object", "properties": properties, "required": ["kind", names[0]], "additionalProperties": False}
         )
     backoff: JSON = {"oneOf": [reference, {"type": "array", "items": reference, "minItems": 1}, *kinds]}
-    final: JSON = {"enum": [action.value for action in Action if action not in (Action.RETRY, Action.VERIFY)]}
+    final: JSON = {"enum": [action.value for action in _FINAL]}
     policy: JSON = {
         "type": "object",
         "properties": {
@@ -421,6 +432,8 @@ def matrix_schema() -> dict[str, JSON]:
             "audit": {"type": "boolean"},
         },
         "additionalProperties": False,
+        "if": {"properties": {"max_retries": {"type": "integer", "minimum": 1}}, "required": ["max_retries"]},
+        "then": {"required": ["backoff"]},
     }
     named: dict[str, JSON] = {name: {"$ref": "#/$defs/policy"} for name in (*ErrorGroup, *BUILT_IN_CLASSES)}
     return {

@@ -33,7 +33,7 @@ __all__ = [
     "residual",
 ]
 
-SHARES: Final = (0.01, 0.1, 0.25, 0.5, 0.9, 1.0)
+SHARES: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 """Failure shares for which the load is worked out."""
 
 LintKey: TypeAlias = PolicyKey | Literal["default"]
@@ -41,6 +41,7 @@ LintKey: TypeAlias = PolicyKey | Literal["default"]
 
 _PERMANENT: Final = frozenset({ErrorGroup.PERMANENT_RECIPIENT, ErrorGroup.CONTENT_POLICY, ErrorGroup.INTERNAL})
 _SAMPLES: Final = 1000
+_MOST_DRAWS: Final = 1_000_000
 _MASK: Final = (1 << 64) - 1
 
 
@@ -224,29 +225,45 @@ def _possible_retries(policy: RetryPolicy, matrix: PolicyMatrix) -> int:
     return min(policy.max_retries, matrix.max_attempts - 1)
 
 
-def _waits(backoff: Backoff, retries: int, rng: Rng) -> float:
-    """Draw the waits of one message and return their sum."""
+def _waits(backoff: Backoff, retries: int, rng: Rng) -> list[float]:
+    """Draw the waits of one message."""
     waits: list[float] = []
     for number in range(1, retries + 1):
         waits.append(backoff.delay(number, rng, previous=waits[-1] if waits else None))
-    return math.fsum(waits)
+    return waits
 
 
 def _figures(key: LintKey, policy: RetryPolicy, matrix: PolicyMatrix) -> PolicyFigures:
     retries = _possible_retries(policy, matrix)
-    rng = _Draws()
-    totals = sorted(_waits(policy.backoff, retries, rng) for _ in range(_SAMPLES))
     bounds = [policy.backoff.bounds(number) for number in range(1, retries + 1)]
-    low, high = math.fsum(low for low, _ in bounds), math.fsum(high for _, high in bounds)
-    half, most = totals[_SAMPLES // 2], totals[_SAMPLES * 95 // 100 - 1]
+    lows, highs = (
+        _within([low for low, _ in bounds], matrix.max_age),
+        _within([high for _, high in bounds], matrix.max_age),
+    )
+    rng = _Draws()
+    samples = max(1, min(_SAMPLES, _MOST_DRAWS // max(1, retries)))
+    totals = sorted(math.fsum(_within(_waits(policy.backoff, retries, rng), matrix.max_age)) for _ in range(samples))
+    low, high = sorted((math.fsum(lows), max(math.fsum(highs), totals[-1])))
     return PolicyFigures(
         key=key,
-        attempts=retries + 1,
-        gives_up_after=(low, half, most, high),
+        attempts=len(lows) + 1,
+        gives_up_after=(min(low, totals[0]), totals[samples // 2], totals[samples * 95 // 100 - 1], high),
         then=policy.on_exhausted,
-        load=tuple(load_factor(share, retries) for share in SHARES),
-        left=tuple(residual(share, retries) for share in SHARES),
+        load=tuple(load_factor(share, len(lows)) for share in SHARES),
+        left=tuple(residual(share, len(lows)) for share in SHARES),
     )
+
+
+def _within(waits: Sequence[float], max_age: float | None) -> Sequence[float]:
+    """Return the waits that are waited: none that would end later than the maximum age."""
+    if max_age is None:
+        return waits
+    total = 0.0
+    for number, wait in enumerate(waits):
+        total += wait
+        if total > max_age:
+            return waits[:number]
+    return waits
 
 
 def _findings(
@@ -270,17 +287,24 @@ def _findings(
             "the last never come; "
             "shorten the ladder or raise max_age",
         )
+    elif matrix.max_age is not None and longest > matrix.max_age:
+        say(
+            Severity.WARNING,
+            "ladder-may-exceed-max-age",
+            f"with its jitter its {len(bounds)} retries wait up to {plain(longest)} s in all, max_age is "
+            f"{plain(matrix.max_age)} s: the last may not come; leave room for the jitter",
+        )
     if retries + 1 > matrix.max_attempts:
         say(
             Severity.ERROR,
             "more-retries-than-max-attempts",
-            f"max_retries is {retries}, but max_attempts allows {matrix.max_attempts} attempts in all; raise it",
+            f"max_retries is {retries}, but max_attempts allows {matrix.max_attempts} attempts in all; raise max_attempts to {retries + 1}",
         )
     if policy.throttle and (not bounds or bounds[0][0] == 0):
         say(
             Severity.ERROR,
             "throttle-without-pause",
-            "throttle is on, but the first retry does not wait; give it a backoff of seconds",
+            "throttle is on, but no wait comes before a retry; give it retries with a backoff of seconds, or turn it off",
         )
     if retries and group in _PERMANENT:
         say(

@@ -61,7 +61,10 @@ class RetryPolicy:
     """Whether a bounced message leaves a dead letter as well."""
 
     def __attrs_post_init__(self) -> None:
-        """Check the number of retries."""
+        """Check the number of retries and the switches."""
+        for name in ("throttle", "audit"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}; allowed are True and False")
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
             raise ConfigurationError(f"max_retries is {self.max_retries!r}; allowed are whole numbers >= 0")
 
@@ -80,6 +83,8 @@ def _max_retry_after(value: Duration) -> float:
 
 
 def _policies(value: Mapping[PolicyKey, RetryPolicy]) -> dict[PolicyKey, RetryPolicy]:
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"the policies are {value!r}; allowed is a mapping of class or group to RetryPolicy")
     for key, policy in value.items():
         if not isinstance(key, (ErrorClass, ErrorGroup)):  # pyright: ignore[reportUnnecessaryIsInstance]
             kind = "ErrorGroup" if key in list(ErrorGroup) else "ErrorClass"
@@ -328,15 +333,16 @@ class PolicyMatrix:
 
         return lint(self, classes=classes, recovery_timeout=recovery_timeout)
 
-    def replay(self, letters: Iterable[DeadLetter]) -> ReplayReport:
+    def replay(self, letters: Iterable[DeadLetter], *, idempotent: bool = False) -> ReplayReport:
         """Put failures on record to the matrix: what it would have decided beside what was decided.
 
         Args:
             letters: dead letters with their history; read once, one at a time.
+            idempotent: whether the calls were declared so.
         """
         from .replay import replay
 
-        return replay(self, letters)
+        return replay(self, letters, idempotent=idempotent)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return the matrix as rows of text: class or group, retries, delays, what follows; the first row is the head."""

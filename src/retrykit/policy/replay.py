@@ -82,12 +82,20 @@ class ReplayReport:
         }
 
 
-def replay(matrix: PolicyMatrix, letters: Iterable[DeadLetter]) -> ReplayReport:
+class _Highest:
+    """Draws the longest wait."""
+
+    def random(self) -> float:
+        return 1 - 2**-53
+
+
+def replay(matrix: PolicyMatrix, letters: Iterable[DeadLetter], *, idempotent: bool = False) -> ReplayReport:
     """Put the attempts on record to a matrix.
 
     Args:
         matrix: the matrix that is thought of.
         letters: dead letters with their history; read once, one at a time.
+        idempotent: whether the calls were declared so.
 
     Returns:
         What would have been decided beside what was.
@@ -101,7 +109,7 @@ def replay(matrix: PolicyMatrix, letters: Iterable[DeadLetter]) -> ReplayReport:
         if not tries:
             bare += 1
             continue
-        divergence = _first_divergence(matrix, letter.id, tries)
+        divergence = _first_divergence(matrix, letter.id, tries, idempotent)
         if divergence is None:
             same += 1
             continue
@@ -112,13 +120,17 @@ def replay(matrix: PolicyMatrix, letters: Iterable[DeadLetter]) -> ReplayReport:
     return ReplayReport(letters=total, without_history=bare, same=same, changes=dict(changes), examples=examples)
 
 
-def _first_divergence(matrix: PolicyMatrix, letter_id: str, tries: Sequence[Attempt]) -> Divergence | None:
+def _first_divergence(
+    matrix: PolicyMatrix, letter_id: str, tries: Sequence[Attempt], idempotent: bool
+) -> Divergence | None:
     for number, attempt in enumerate(tries):
         if attempt.failure.rule.startswith("claim."):
             continue  # a lost worker or a poison verdict: the claim decides these, not a matrix
         age = (attempt.failed_at - tries[0].failed_at).total_seconds()
-        would = matrix.decide(attempt.failure, tries[:number], age=age)
-        if would.action is not attempt.action:
+        would = matrix.decide(attempt.failure, tries[:number], age=age, idempotent=idempotent)
+        # The jitter of then is not known: near the maximum age either end of it may have decided.
+        longest = matrix.decide(attempt.failure, tries[:number], age=age, rng=_Highest(), idempotent=idempotent)
+        if attempt.action not in (would.action, longest.action):
             return Divergence(
                 letter_id=letter_id,
                 attempt=attempt.number,
