@@ -298,3 +298,23 @@ def test_callable_object_prints_its_type():
 
     assert str(as_backoff(Minutes())) == "by Minutes"
     assert str(as_backoff(functools.partial(_minutes))) == "by partial"
+
+
+@pytest.mark.parametrize(
+    ("expected", "backoff"),
+    [
+        (86_400.0, linear(1, jitter="none")),
+        (5.0, linear(5, step=0, jitter="none")),
+        (1.0, exponential(1, factor=1, jitter="none")),
+        (60.0, exponential(1, cap=60, jitter="none")),
+        (0.0, exponential(0, jitter="none")),
+    ],
+)
+def test_wait_before_an_absurd_retry_is_the_cap_or_what_never_grows(expected, backoff):
+    """Also where the retry's number is beyond what a float holds."""
+    assert expected == backoff.delay(10**400)
+
+
+def test_long_rungs_are_printed_without_an_exponent():
+    """A fortnight is a number of seconds, not a power of ten; small jitters are not rounded away."""
+    assert str(delays(1_234_567, jitter=upward(0.125))) == "1234567 s + up to 12.5%"

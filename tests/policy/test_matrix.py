@@ -305,3 +305,16 @@ def test_matrix_prints_its_default_and_the_lack_of_a_limit():
         "(any other)     2        3600 s + up to 10%  dead_letter",
         "at most 12 attempts, no maximum age; an unknown outcome: verify",
     ]
+
+
+@pytest.mark.parametrize(("name", "value"), [("throttle", "no"), ("audit", 3)])
+def test_policy_switch_that_is_no_switch_is_refused(name, value):
+    """Text is not taken for true."""
+    with pytest.raises(ConfigurationError, match=f"{name} is {value!r}; allowed are True and False"):
+        RetryPolicy(max_retries=0, **{name: value})
+
+
+def test_matrix_of_something_else_than_a_mapping_is_refused():
+    """A list of policies has no keys."""
+    with pytest.raises(ConfigurationError, match=r"the policies are \[\]; allowed is a mapping"):
+        PolicyMatrix([])
