@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -22,6 +24,13 @@ def documents(schema):
 
 
 def _values(schema, root):
+    """The strategy of a schema, made once: to make it again for every value drawn costs more than all the rest."""
+    return _made(json.dumps(schema, sort_keys=True), json.dumps(root, sort_keys=True))
+
+
+@functools.cache
+def _made(schema_text, root_text):
+    schema, root = json.loads(schema_text), json.loads(root_text)
     unknown = set(schema) - _STRUCTURE - _LIMITS - _NOTES
     assert not unknown, f"teach this file the keywords {unknown}"
     schema = _resolved(schema, root)

@@ -116,17 +116,14 @@ class Attempt:
         Raises:
             InvalidPayloadError: a field is missing or of another type; it is named.
         """
-        for name in ("number", "generation"):
-            if isinstance(fields.get(name), bool) or not isinstance(fields.get(name), int):
-                raise InvalidPayloadError(f"{name} of an attempt is no whole number")
         if isinstance(fields.get("delay", 0.0), bool) or not isinstance(fields.get("delay", 0.0), (int, float)):
             raise InvalidPayloadError("delay of an attempt is no number of seconds")
         for name in ("failed_at", "action", "error_class", "error_group", "outcome"):
             if not isinstance(fields.get(name), str):
                 raise InvalidPayloadError(f"{name} of an attempt is missing or no text")
         return cls(
-            number=cast("int", fields["number"]),
-            generation=cast("int", fields["generation"]),
+            number=_whole(fields, "number"),
+            generation=_whole(fields, "generation"),
             failed_at=from_iso(cast("str", fields["failed_at"]), "failed_at"),
             failure=Failure.from_dict(fields),
             action=Action(cast("str", fields["action"])),
@@ -141,6 +138,16 @@ _ATTEMPT_FIELDS: Final = frozenset(
     {field.name for cls in (Attempt, Failure) for field in attrs.fields(cls)} - {"failure", "extra"} | {"error_group"}
 )
 """Fields of an attempt as it is written down."""
+
+
+def _whole(fields: Mapping[str, JSON], name: str) -> int:
+    """Return a whole number, which JSON may also write as 4.0."""
+    value = fields.get(name)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidPayloadError(f"{name} of an attempt is no whole number")
+    return value
 
 
 class DispositionKind(StrEnum):

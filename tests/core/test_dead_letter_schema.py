@@ -9,7 +9,7 @@ from importlib.resources import files
 import attrs
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 
 from retrykit.codec import decode, encode
 from retrykit.dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState, dead_letter_schema
@@ -34,13 +34,7 @@ MINIMAL = {
 }
 
 
-# Few and without shrinking: a document is large, and most that are drawn are thrown away.
-@pytest.mark.timeout(600)
-@settings(
-    max_examples=8,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large])
 @given(documents(SCHEMA))
 def test_record_that_the_schema_allows_loads(record):
     """Each of them; what is written again keeps to the schema and has the fields of newer versions."""

@@ -47,3 +47,12 @@ def test_attempt_with_a_field_of_another_type_is_refused_by_name(field: str, val
     )
     with pytest.raises(InvalidPayloadError, match=field):
         Attempt.from_dict({**attempt.to_dict(), field: value})  # type: ignore[dict-item]
+
+
+def test_attempt_with_whole_numbers_written_as_floats_loads() -> None:
+    """To JSON 4.0 is a whole number; other tools write it so."""
+    failure = Failure(error_class=ErrorClass.GREYLISTED, outcome=Outcome.REJECTED, rule="example")
+    attempt = Attempt(
+        number=4, generation=1, failed_at=datetime(2026, 1, 1, tzinfo=UTC), failure=failure, action=Action.RETRY
+    )
+    assert attempt == Attempt.from_dict({**attempt.to_dict(), "number": 4.0, "generation": 1.0})
