@@ -116,14 +116,15 @@ class Attempt:
         Raises:
             InvalidPayloadError: a field is missing or of another type; it is named.
         """
+        number, generation = _whole(fields, "number"), _whole(fields, "generation")
         if isinstance(fields.get("delay", 0.0), bool) or not isinstance(fields.get("delay", 0.0), (int, float)):
             raise InvalidPayloadError("delay of an attempt is no number of seconds")
         for name in ("failed_at", "action", "error_class", "error_group", "outcome"):
             if not isinstance(fields.get(name), str):
                 raise InvalidPayloadError(f"{name} of an attempt is missing or no text")
         return cls(
-            number=_whole(fields, "number"),
-            generation=_whole(fields, "generation"),
+            number=number,
+            generation=generation,
             failed_at=from_iso(cast("str", fields["failed_at"]), "failed_at"),
             failure=Failure.from_dict(fields),
             action=Action(cast("str", fields["action"])),
