@@ -12,6 +12,8 @@ from datetime import datetime
 
 import attrs
 
+from .times import later
+
 __all__ = ["Lease", "new_owner"]
 
 
@@ -26,8 +28,17 @@ class Lease:
     deadline: datetime
     """When it ends unless renewed, by the clock of the store that granted it."""
 
+    @classmethod
+    def granted(cls, owner: str, token: int, now: datetime, length: float) -> Lease:
+        """Return a hold of `length` seconds from `now` on."""
+        return cls(owner, token, later(now, length))
+
+    def renewed(self, now: datetime, length: float) -> Lease:
+        """Return the same hold with its end moved to `length` seconds from `now`: the token stays."""
+        return Lease(self.owner, self.token, later(now, length))
+
     def is_over(self, now: datetime) -> bool:
-        """Tell whether the hold has ended at `now`."""
+        """Tell whether the hold has ended at `now`: at its deadline it has."""
         return now >= self.deadline
 
 

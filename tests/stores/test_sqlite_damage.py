@@ -103,7 +103,7 @@ def test_dead_letter_that_is_none_is_corrupt(sqlite, path, record):
         sqlite.dead_letters.search,
         lambda: sqlite.dead_letters.put(letter()),
     ):
-        with pytest.raises(StoreCorruptError, match=r"^a dead letter cannot be read: "):
+        with pytest.raises(StoreCorruptError, match=r"^the dead letter 'm#1' cannot be read: "):
             call()
     assert sqlite.dead_letters.count() == 1
 
@@ -113,18 +113,27 @@ def test_dead_letter_with_a_damaged_state_is_corrupt(sqlite, path):
     sqlite.dead_letters.put(letter())
     damage(path, "UPDATE retrykit_dead_letters SET state = 'lost'")
     with pytest.raises(
-        StoreCorruptError, match=r"^a dead letter cannot be read: 'lost' is not a valid DeadLetterState$"
+        StoreCorruptError, match=r"^the dead letter 'm#1' cannot be read: 'lost' is not a valid DeadLetterState$"
     ):
         sqlite.dead_letters.get("m#1")
 
 
 @pytest.mark.parametrize("attributes", ["{", "[1]", '{"a": 1}', "5"])
-def test_waiting_message_with_damaged_attributes_is_corrupt(sqlite, path, clock, attributes):
-    """The error names the message."""
-    sqlite.retries.schedule(Message("m", {}), clock.now())
-    damage(path, "UPDATE retrykit_retries SET attributes = ?", attributes)
-    with pytest.raises(StoreCorruptError, match=r"^the waiting message 'm' cannot be read: "):
-        sqlite.retries.claim_due(owner="me")
+def test_waiting_message_with_damaged_attributes_is_reported_and_holds_up_no_other(
+    sqlite, path, clock, caplog, attributes
+):
+    """The log names it each time its turn comes; it stays in the queue until its row is repaired."""
+    for name in ("damaged", "sound"):
+        sqlite.retries.schedule(Message(name, {}), clock.now())
+    damage(path, "UPDATE retrykit_retries SET attributes = ? WHERE message_id = 'damaged'", attributes)
+    (due,) = sqlite.retries.claim_due(owner="me", lease=30)
+    assert due.message.id == "sound"
+    (report,) = caplog.messages
+    assert report.startswith("the waiting message 'damaged' cannot be read: ")
+    assert sqlite.retries.claim_due(owner="me") == []
+    clock.advance("30s")
+    damage(path, "UPDATE retrykit_retries SET attributes = '{}' WHERE message_id = 'damaged'")
+    assert ["damaged", "sound"] == [due.message.id for due in sqlite.retries.claim_due(owner="me")]
 
 
 @pytest.mark.parametrize("change", ["status = 'lost'", f"updated_at = {10**18}"])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from retrykit.backends import sqlite_database
-from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.backends.sqlite import SQLiteBackend, database
+from retrykit.backends.sqlite.schema import SCHEMA_VERSION
 from retrykit.errors import (
     ConfigurationError,
     RetrykitError,
@@ -36,12 +36,12 @@ def own_connection(path):
         yield db
 
 
-def test_new_file_holds_the_tables_of_version_1(path):
+def test_new_file_holds_the_tables_of_this_version(path):
     """All of them carry the prefix."""
     SQLiteBackend(path).close()
     with own_connection(path) as db:
         names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")]
-        assert [(1,)] == db.execute("SELECT version FROM retrykit_schema").fetchall()
+        assert [(SCHEMA_VERSION,)] == db.execute("SELECT version FROM retrykit_schema").fetchall()
         assert [("wal",)] == db.execute("PRAGMA journal_mode").fetchall()
     assert {"retrykit"} == {name.partition("_")[0] for name in names}
 
@@ -136,7 +136,7 @@ def test_file_of_a_newer_version_is_refused_and_left_alone(path):
         db.execute("UPDATE retrykit_schema SET version = 7")
     with pytest.raises(SchemaVersionError) as caught:
         SQLiteBackend(path)
-    assert (str(path), 7, 1) == (caught.value.where, caught.value.found, caught.value.supported)
+    assert (str(path), 7, SCHEMA_VERSION) == (caught.value.where, caught.value.found, caught.value.supported)
     with own_connection(path) as db:
         assert [(7,)] == db.execute("SELECT version FROM retrykit_schema").fetchall()
 
@@ -303,7 +303,7 @@ def test_file_that_is_held_for_a_moment_when_it_is_opened_is_waited_for(path, mo
             waits.append(seconds)
             db.execute("COMMIT")
 
-        monkeypatch.setattr(sqlite_database.time, "sleep", sleep)
+        monkeypatch.setattr(database.time, "sleep", sleep)
         backend = SQLiteBackend(path, busy_timeout="1s")
     monkeypatch.undo()
     assert waits == [0.01]

@@ -15,8 +15,7 @@ from functools import partial
 
 import pytest
 
-from retrykit.backends import sqlite_database
-from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.backends.sqlite import SQLiteBackend, connections
 from retrykit.machines import claim as machine
 from retrykit.message import Message
 from retrykit.stores import Claimed, ClaimState
@@ -173,14 +172,14 @@ def test_child_of_a_fork_that_python_did_not_see_sets_the_connections_aside(path
     """They are neither used nor closed there, since SQLite forbids both."""
     backend = SQLiteBackend(path)
     backend.claims.claim("parent", owner="parent")
-    before = list(sqlite_database._inherited)
+    before = list(connections._inherited)
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert backend.claims.claim("child", owner="child").record.key == "child"
-    (inherited,) = [each for each in sqlite_database._inherited if each not in before]
+    (inherited,) = [each for each in connections._inherited if each not in before]
     assert inherited.execute("SELECT count(*) FROM retrykit_claims").fetchone() == (2,)
     backend.close()
     monkeypatch.undo()
-    sqlite_database._inherited.remove(inherited)
+    connections._inherited.remove(inherited)
     inherited.close()
 
 

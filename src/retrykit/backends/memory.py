@@ -19,6 +19,7 @@ from ..clock import Clock, current_clock
 from ..dead_letter import DeadLetter, DeadLetterState
 from ..lease import Lease
 from ..machines import claim as machine
+from ..machines.status import FINAL
 from ..message import Message
 from ..stores.circuits import CircuitStore, Pause
 from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, PoisonRule
@@ -65,6 +66,10 @@ class _Claims(ClaimStore):
         with self._shared.locked() as now:
             return self._keep(machine.begin_send(self._records.get(key), token, lease=lease, now=now))
 
+    def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None:
+        with self._shared.locked() as now:
+            return self._keep(machine.renew(self._records.get(key), token, lease=lease, now=now))
+
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
         with self._shared.locked() as now:
             return self._keep(machine.write(self._records.get(record.key), record, token, delay=delay, now=now))
@@ -75,6 +80,11 @@ class _Claims(ClaimStore):
             self._records[key] = record
             return record
 
+    def _cancel(self, key: str) -> ClaimRecord:
+        with self._shared.locked() as now:
+            self._records[key] = machine.cancel(self._records.get(key), key, now=now)
+            return self._records[key]
+
     def _get(self, key: str) -> ClaimRecord | None:
         with self._shared.locked():
             return self._records.get(key)
@@ -84,6 +94,14 @@ class _Claims(ClaimStore):
             due = [record for record in self._records.values() if machine.is_unsettled(record, now)]
         due.sort(key=lambda record: (record.not_before or (record.lease.deadline if record.lease else now), record.key))
         return [record.key for record in due[:limit]]
+
+    def _purge(self, before: datetime, limit: int) -> int:
+        with self._shared.locked():
+            expired = [record for record in self._records.values() if machine.is_expired(record, before)]
+            expired.sort(key=lambda record: record.settled_at or before)
+            for record in expired[:limit]:
+                del self._records[record.key]
+            return len(expired[:limit])
 
     def _keep(self, record: ClaimRecord | None) -> ClaimRecord | None:
         if record is not None:
@@ -126,7 +144,7 @@ class _Retries(RetryStore):
             ready.sort(key=lambda entry: (entry.ready_at, entry.message.id))
             claimed: list[DueMessage] = []
             for entry in ready[:limit]:
-                held = Lease(owner, next(self._tokens), later(now, lease))
+                held = Lease.granted(owner, next(self._tokens), now, lease)
                 self._entries[entry.message.id, entry.generation] = attrs.evolve(entry, lease=held)
                 claimed.append(
                     DueMessage(message=entry.message, generation=entry.generation, due_at=entry.due_at, lease=held)
@@ -144,6 +162,22 @@ class _Retries(RetryStore):
                 return False
             self._entries[due.message.id, due.generation] = attrs.evolve(entry, lease=None, due_at=later(now, delay))
             return True
+
+    def _extend(self, due: DueMessage, lease: float) -> DueMessage | None:
+        with self._shared.locked() as now:
+            entry = self._held(due)
+            if entry is None:
+                return None
+            held = due.lease.renewed(now, lease)
+            self._entries[due.message.id, due.generation] = attrs.evolve(entry, lease=held)
+            return attrs.evolve(due, lease=held)
+
+    def _cancel(self, message_id: str) -> bool:
+        with self._shared.locked():
+            keys = [key for key in self._entries if key[0] == message_id]
+            for key in keys:
+                del self._entries[key]
+            return bool(keys)
 
     def _held(self, due: DueMessage) -> _Entry | None:
         entry = self._entries.get((due.message.id, due.generation))
@@ -164,37 +198,39 @@ class _Retries(RetryStore):
 class _DeadLetters(DeadLetterStore):
     def __init__(self, shared: _Shared) -> None:
         self._shared = shared
-        self._letters: dict[str, DeadLetter] = {}
-        self._order: list[str] = []
-        self._resolved: set[str] = set()
+        self._letters: dict[str, tuple[int, DeadLetter]] = {}
+        self._numbers = count(1)
+        self._resolved_early: dict[str, datetime] = {}
 
     def _put(self, letter: DeadLetter) -> DeadLetter:
         with self._shared.locked():
             if letter.id not in self._letters:
-                self._order.append(letter.id)
-                if letter.id in self._resolved:
+                if self._resolved_early.pop(letter.id, None) is not None:
                     letter = attrs.evolve(letter, state=DeadLetterState.RESOLVED)
-                self._letters[letter.id] = letter
-            return self._letters[letter.id]
+                self._letters[letter.id] = next(self._numbers), letter
+            return self._letters[letter.id][1]
 
     def _resolve(self, letter_id: str) -> None:
-        with self._shared.locked():
-            self._resolved.add(letter_id)
-            if letter_id in self._letters:
-                self._letters[letter_id] = attrs.evolve(self._letters[letter_id], state=DeadLetterState.RESOLVED)
+        with self._shared.locked() as now:
+            if letter_id not in self._letters:
+                self._resolved_early[letter_id] = now
+                return
+            number, letter = self._letters[letter_id]
+            self._letters[letter_id] = number, attrs.evolve(letter, state=DeadLetterState.RESOLVED)
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self._shared.locked():
-            return self._letters.get(letter_id)
+            return self._letters[letter_id][1] if letter_id in self._letters else None
 
     def _matching(self, query: DeadLetterQuery) -> list[tuple[int, DeadLetter]]:
+        """Return numbers and letters, oldest first; the lock is held."""
         wanted = query.conditions()
-        with self._shared.locked():
-            numbered = [(number, self._letters[letter_id]) for number, letter_id in enumerate(self._order, 1)]
-        return [(n, letter) for n, letter in numbered if all(getattr(letter, k) == v for k, v in wanted.items())]
+        rows = self._letters.values()
+        return [(n, letter) for n, letter in rows if all(getattr(letter, k) == v for k, v in wanted.items())]
 
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
-        found = self._matching(query)
+        with self._shared.locked():
+            found = self._matching(query)
         if cursor is not None:
             del found[bisect_left(found, read_cursor(cursor), key=lambda row: row[0]) :]
         rows = found[-limit:]
@@ -202,12 +238,24 @@ class _DeadLetters(DeadLetterStore):
         return DeadLetterPage([letter for _, letter in reversed(rows)], write_cursor(rows[0][0]) if more else None)
 
     def _count(self, query: DeadLetterQuery) -> int:
-        return len(self._matching(query))
+        with self._shared.locked():
+            return len(self._matching(query))
 
     def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]:
-        values = (getattr(letter, facet) for _, letter in self._matching(query))
+        with self._shared.locked():
+            values = [getattr(letter, facet) for _, letter in self._matching(query)]
         tally = Counter(str(value) for value in values if value is not None)
         return sorted(tally.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int:
+        with self._shared.locked():
+            old = [row for row in self._matching(query) if row[1].dead_lettered_at < before]
+            old.sort(key=lambda row: (row[1].dead_lettered_at, row[0]))
+            for _, letter in old[:limit]:
+                del self._letters[letter.id]
+            for letter_id in [letter_id for letter_id, at in self._resolved_early.items() if at < before]:
+                del self._resolved_early[letter_id]
+            return len(old[:limit])
 
 
 class _Deliveries(DeliveryStore):
@@ -234,6 +282,14 @@ class _Deliveries(DeliveryStore):
     def _counts(self) -> Mapping[DeliveryStatus, int]:
         with self._shared.locked():
             return dict(Counter(row.status for row in self._rows.values()))
+
+    def _purge(self, before: datetime, limit: int) -> int:
+        with self._shared.locked():
+            old = [row for row in self._rows.values() if row.status in FINAL and row.updated_at < before]
+            old.sort(key=lambda row: (row.updated_at, row.message_id))
+            for row in old[:limit]:
+                del self._rows[row.message_id]
+            return len(old[:limit])
 
 
 class _Circuits(CircuitStore):

@@ -314,7 +314,7 @@ def is_unsettled(record: ClaimRecord, now: datetime) -> bool:
 
 def _hold(record: ClaimRecord, state: ClaimState, owner: str, lease: float, now: datetime) -> ClaimRecord:
     seq = record.seq + 1
-    return attrs.evolve(record, state=state, seq=seq, lease=Lease(owner, seq, later(now, lease)), not_before=None)
+    return attrs.evolve(record, state=state, seq=seq, lease=Lease.granted(owner, seq, now, lease), not_before=None)
 
 
 def _without_lapsed_holder(record: ClaimRecord, now: datetime) -> ClaimRecord:
@@ -365,12 +365,20 @@ def is_crash(attempt: Attempt) -> bool:
 
 def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
     """Mark that the send begins and renew the lease; None when the claim is not held with `token` any more."""
+    if record is None or record.state not in (ClaimState.CLAIMED, ClaimState.SENDING):
+        return None
+    renewed = renew(record, token, lease=lease, now=now)
+    return None if renewed is None else attrs.evolve(renewed, state=ClaimState.SENDING)
+
+
+def renew(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
+    """Return the record with its lease moved; None when the claim is not held with `token` any more.
+
+    A lease that has ended may be renewed as long as nobody else has taken over.
+    """
     if record is None or record.seq != token or record.lease is None:
         return None
-    if record.state not in (ClaimState.CLAIMED, ClaimState.SENDING):
-        return None
-    renewed = attrs.evolve(record.lease, deadline=later(now, lease))
-    return attrs.evolve(record, state=ClaimState.SENDING, lease=renewed)
+    return attrs.evolve(record, lease=record.lease.renewed(now, lease))
 
 
 def write(
@@ -396,12 +404,38 @@ def write(
 def confirm(
     record: ClaimRecord | None, key: str, *, provider: str | None, provider_id: str | None, now: datetime
 ) -> ClaimRecord:
-    """Return the record once it is known that the provider accepted the message: a fact, whoever holds the claim."""
+    """Return the record once it is known that the provider accepted the message: a fact, whoever holds the claim.
+
+    Of a message that was recorded as sent before, only what was not known yet is filled in.
+    """
     if record is None:
         record = ClaimRecord(key=key, opened_at=now)
-    if record.disposition is DispositionKind.SENT:
+    if record.disposition is not DispositionKind.SENT:
+        return attrs.evolve(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
+    known = attrs.evolve(record, provider=record.provider or provider, provider_id=record.provider_id or provider_id)
+    return record if known == record else attrs.evolve(known, seq=record.seq + 1)
+
+
+def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecord:
+    """Return the record after the application has taken its message back.
+
+    What is settled stays. What somebody holds, or what may have been sent, stays as well: the caller sees its state.
+    """
+    if record is None:
+        record = ClaimRecord(key=key, opened_at=now)
+    if record.lease is not None:
+        if not record.lease.is_over(now) or record.state is not ClaimState.CLAIMED:
+            return record
+        record = _without_lapsed_holder(record, now)
+    if record.state not in (ClaimState.FREE, ClaimState.WAITING):
         return record
-    return attrs.evolve(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
+    record = attrs.evolve(record, note="cancelled by the application")
+    return attrs.evolve(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
+
+
+def is_expired(record: ClaimRecord, before: datetime) -> bool:
+    """Tell whether the message was settled before an instant; of unfinished messages never."""
+    return record.state is ClaimState.DONE and record.settled_at is not None and record.settled_at < before
 
 
 def sent(record: ClaimRecord, *, provider: str | None = None, provider_id: str | None = None) -> ClaimRecord:

@@ -3,16 +3,18 @@
 Guarantees every store has to give, and every method relies on:
 
 - each operation is atomic: of many claimers racing for a key exactly one is answered `Claimed`;
-- a holder is fenced by its token: `begin_send` and `settle` are refused (None) once somebody else has taken over;
+- a holder is fenced by its token: `begin_send`, `renew` and `settle` are refused (None) once somebody else has taken
+  over; only the facts `confirm` and `cancel` need no token;
 - time is the store's own: a wait or a lease is never over early by its clock;
 - every operation may be repeated after a lost answer;
-- records of unfinished messages never expire.
+- records of unfinished messages never expire, and tokens never restart while there is a record.
 """
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Awaitable, Sequence
+from datetime import datetime
 from typing import cast, final
 
 from .._steps import Steps, arun, do, run
@@ -29,7 +31,7 @@ from ..machines.claim import (
     Unknown,
 )
 from ..message import check_id
-from ..times import Duration, seconds
+from ..times import Duration, seconds, utc
 from .checks import check_limit
 
 __all__ = [
@@ -65,6 +67,9 @@ class _Claims(abc.ABC):
     def _begin_send(self, key: str, token: int, lease: float) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
 
     @abc.abstractmethod
+    def _renew(self, key: str, token: int, lease: float) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
+
+    @abc.abstractmethod
     def _settle(
         self, record: ClaimRecord, token: int, delay: float
     ) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
@@ -75,10 +80,16 @@ class _Claims(abc.ABC):
     ) -> Awaitable[ClaimRecord] | ClaimRecord: ...
 
     @abc.abstractmethod
+    def _cancel(self, key: str) -> Awaitable[ClaimRecord] | ClaimRecord: ...
+
+    @abc.abstractmethod
     def _get(self, key: str) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
 
     @abc.abstractmethod
     def _unsettled(self, limit: int) -> Awaitable[Sequence[str]] | Sequence[str]: ...
+
+    @abc.abstractmethod
+    def _purge(self, before: datetime, limit: int) -> Awaitable[int] | int: ...
 
     def _claim_flow(
         self, key: str, fingerprint: str | None, owner: str, lease: Duration, poison: PoisonRule
@@ -95,11 +106,18 @@ class _Claims(abc.ABC):
         length = seconds(lease, "lease", positive=True)
         return (yield from do(self._begin_send, check_id(key, "key"), token, length))
 
+    def _renew_flow(self, key: str, token: int, lease: Duration) -> Steps[ClaimRecord | None]:
+        length = seconds(lease, "lease", positive=True)
+        return (yield from do(self._renew, check_id(key, "key"), token, length))
+
     def _settle_flow(self, record: ClaimRecord, token: int, delay: Duration) -> Steps[ClaimRecord | None]:
         return (yield from do(self._settle, record, token, seconds(delay, "delay")))
 
     def _confirm_flow(self, key: str, provider: str | None, provider_id: str | None) -> Steps[ClaimRecord]:
         return (yield from do(self._confirm, check_id(key, "key"), provider, provider_id))
+
+    def _cancel_flow(self, key: str) -> Steps[ClaimRecord]:
+        return (yield from do(self._cancel, check_id(key, "key")))
 
     def _get_flow(self, key: str) -> Steps[ClaimRecord | None]:
         return (yield from do(self._get, check_id(key, "key")))
@@ -107,9 +125,12 @@ class _Claims(abc.ABC):
     def _unsettled_flow(self, limit: int) -> Steps[Sequence[str]]:
         return (yield from do(self._unsettled, check_limit(limit)))
 
+    def _purge_flow(self, before: datetime, limit: int) -> Steps[int]:
+        return (yield from do(self._purge, utc(before, "before"), check_limit(limit)))
+
 
 class ClaimStore(_Claims):
-    """Claim records, for synchronous callers. Subclass it and write the seven primitives.
+    """Claim records, for synchronous callers. Subclass it and write the ten primitives.
 
     The pure functions of `retrykit.machines.claim` say what each operation does to the record; a primitive loads the
     record, applies its function and stores the result, all in one atomic command.
@@ -127,16 +148,25 @@ class ClaimStore(_Claims):
     def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
+    def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
     def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord: ...
 
     @abc.abstractmethod
+    def _cancel(self, key: str) -> ClaimRecord: ...
+
+    @abc.abstractmethod
     def _get(self, key: str) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
     def _unsettled(self, limit: int) -> Sequence[str]: ...
+
+    @abc.abstractmethod
+    def _purge(self, before: datetime, limit: int) -> int: ...
 
     @final
     def claim(
@@ -193,6 +223,20 @@ class ClaimStore(_Claims):
         return run(self._begin_send_flow(key, token, lease))
 
     @final
+    def renew(self, key: str, token: int, *, lease: Duration = 30.0) -> ClaimRecord | None:
+        """Hold the message longer.
+
+        Args:
+            key: the message id.
+            token: the `seq` of the record that is held; it stays the same.
+            lease: for how long from now on, > 0.
+
+        Returns:
+            The record with its new deadline, or None when somebody else has taken over: then stop the work.
+        """
+        return run(self._renew_flow(key, token, lease))
+
+    @final
     def settle(self, record: ClaimRecord, token: int, *, delay: Duration = 0.0) -> ClaimRecord | None:
         """Store a decision: the first write after the outcome of a try is known.
 
@@ -218,6 +262,20 @@ class ClaimStore(_Claims):
         return run(self._confirm_flow(key, provider, provider_id))
 
     @final
+    def cancel(self, key: str) -> ClaimRecord:
+        """Take a message back that nobody works on: settled as discarded, so that no copy of it is sent any more.
+
+        Also of a key never claimed. What is settled already, is held by somebody, or may have been sent stays as it is.
+
+        Args:
+            key: the message id.
+
+        Returns:
+            The record afterwards; its disposition is `discarded` if the message will not be sent.
+        """
+        return run(self._cancel_flow(key))
+
+    @final
     def get(self, key: str) -> ClaimRecord | None:
         """Return the record of `key`, or None when it was never claimed."""
         return run(self._get_flow(key))
@@ -226,6 +284,25 @@ class ClaimStore(_Claims):
     def unsettled(self, limit: int = 100) -> Sequence[str]:
         """Return up to `limit` keys about which it is time to find out whether a send had happened, longest due first."""
         return run(self._unsettled_flow(limit))
+
+    @final
+    def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        """Delete records of messages that were settled before an instant, longest settled first.
+
+        A copy of a message whose record is gone is sent again: keep records for longer than the application's queue may
+        deliver an old copy. Records of unfinished messages are never deleted.
+
+        Args:
+            before: aware.
+            limit: how many at the most, at least 1; repeat while it gives as many.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            ConfigurationError: `before` is naive.
+        """
+        return run(self._purge_flow(before, limit))
 
 
 class AsyncClaimStore(_Claims):
@@ -243,16 +320,25 @@ class AsyncClaimStore(_Claims):
     async def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
+    async def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None: ...
+
+    @abc.abstractmethod
     async def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
     async def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord: ...
 
     @abc.abstractmethod
+    async def _cancel(self, key: str) -> ClaimRecord: ...
+
+    @abc.abstractmethod
     async def _get(self, key: str) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
     async def _unsettled(self, limit: int) -> Sequence[str]: ...
+
+    @abc.abstractmethod
+    async def _purge(self, before: datetime, limit: int) -> int: ...
 
     @final
     async def claim(
@@ -278,6 +364,11 @@ class AsyncClaimStore(_Claims):
         return await arun(self._begin_send_flow(key, token, lease))
 
     @final
+    async def renew(self, key: str, token: int, *, lease: Duration = 30.0) -> ClaimRecord | None:
+        """Hold the message longer, as `ClaimStore.renew`."""
+        return await arun(self._renew_flow(key, token, lease))
+
+    @final
     async def settle(self, record: ClaimRecord, token: int, *, delay: Duration = 0.0) -> ClaimRecord | None:
         """Store a decision, as `ClaimStore.settle`."""
         return await arun(self._settle_flow(record, token, delay))
@@ -288,6 +379,11 @@ class AsyncClaimStore(_Claims):
         return await arun(self._confirm_flow(key, provider, provider_id))
 
     @final
+    async def cancel(self, key: str) -> ClaimRecord:
+        """Take a message back that nobody works on, as `ClaimStore.cancel`."""
+        return await arun(self._cancel_flow(key))
+
+    @final
     async def get(self, key: str) -> ClaimRecord | None:
         """Return the record of `key`, or None when it was never claimed."""
         return await arun(self._get_flow(key))
@@ -296,3 +392,8 @@ class AsyncClaimStore(_Claims):
     async def unsettled(self, limit: int = 100) -> Sequence[str]:
         """Return keys to find out about, as `ClaimStore.unsettled`."""
         return await arun(self._unsettled_flow(limit))
+
+    @final
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        """Delete records of messages that were settled before an instant, as `ClaimStore.purge`."""
+        return await arun(self._purge_flow(before, limit))

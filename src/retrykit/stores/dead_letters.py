@@ -5,13 +5,14 @@ Guarantees every store has to give:
 - a letter's id is derived from message and generation, so that `put` may be repeated: it never doubles and never takes
   a letter back into quarantine;
 - `resolve` holds also when it comes before the letter: the letter is then put as resolved;
-- nothing is deleted.
+- nothing is deleted but by `purge`.
 """
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Awaitable, Sequence
+from datetime import datetime
 from typing import Literal, TypeAlias, final
 
 import attrs
@@ -21,6 +22,7 @@ from ..dead_letter import DeadLetter, DeadLetterState
 from ..decision import DeadLetterReason
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup
+from ..times import utc
 from .checks import check_limit
 
 __all__ = ["AsyncDeadLetterStore", "DeadLetterPage", "DeadLetterQuery", "DeadLetterStore", "Facet"]
@@ -91,6 +93,9 @@ class _DeadLetters(abc.ABC):
         self, facet: Facet, query: DeadLetterQuery, limit: int
     ) -> Awaitable[Sequence[tuple[str, int]]] | Sequence[tuple[str, int]]: ...
 
+    @abc.abstractmethod
+    def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> Awaitable[int] | int: ...
+
     def _put_flow(self, letter: DeadLetter) -> Steps[DeadLetter]:
         return (yield from do(self._put, letter))
 
@@ -111,12 +116,15 @@ class _DeadLetters(abc.ABC):
             raise ConfigurationError(f"letters cannot be counted by {facet!r}; allowed are {', '.join(FACETS)}")
         return (yield from do(self._top, facet, query, check_limit(limit)))
 
+    def _purge_flow(self, before: datetime, query: DeadLetterQuery, limit: int) -> Steps[int]:
+        return (yield from do(self._purge, utc(before, "before"), query, check_limit(limit)))
+
 
 _ALL = DeadLetterQuery()
 
 
 class DeadLetterStore(_DeadLetters):
-    """Dead letters, for synchronous callers. Subclass it and write the six primitives."""
+    """Dead letters, for synchronous callers. Subclass it and write the seven primitives."""
 
     @abc.abstractmethod
     def _put(self, letter: DeadLetter) -> DeadLetter: ...
@@ -135,6 +143,9 @@ class DeadLetterStore(_DeadLetters):
 
     @abc.abstractmethod
     def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]: ...
+
+    @abc.abstractmethod
+    def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int: ...
 
     @final
     def put(self, letter: DeadLetter) -> DeadLetter:
@@ -179,6 +190,23 @@ class DeadLetterStore(_DeadLetters):
         """
         return run(self._top_flow(facet, query, limit))
 
+    @final
+    def purge(self, before: datetime, *, query: DeadLetterQuery = _ALL, limit: int = 1000) -> int:
+        """Delete letters that were put into the queue before an instant, oldest first.
+
+        Args:
+            before: aware.
+            query: which of them, for example only those in state resolved.
+            limit: how many at the most, at least 1; repeat while it gives as many.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            ConfigurationError: `before` is naive.
+        """
+        return run(self._purge_flow(before, query, limit))
+
 
 class AsyncDeadLetterStore(_DeadLetters):
     """`DeadLetterStore` for asynchronous callers: the same names, answers and guarantees."""
@@ -200,6 +228,9 @@ class AsyncDeadLetterStore(_DeadLetters):
 
     @abc.abstractmethod
     async def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]: ...
+
+    @abc.abstractmethod
+    async def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int: ...
 
     @final
     async def put(self, letter: DeadLetter) -> DeadLetter:
@@ -232,3 +263,8 @@ class AsyncDeadLetterStore(_DeadLetters):
     async def top(self, facet: Facet, *, query: DeadLetterQuery = _ALL, limit: int = 10) -> Sequence[tuple[str, int]]:
         """Return the most frequent values of a field, as `DeadLetterStore.top`."""
         return await arun(self._top_flow(facet, query, limit))
+
+    @final
+    async def purge(self, before: datetime, *, query: DeadLetterQuery = _ALL, limit: int = 1000) -> int:
+        """Delete letters that were put into the queue before an instant, as `DeadLetterStore.purge`."""
+        return await arun(self._purge_flow(before, query, limit))

@@ -78,6 +78,9 @@ class _Deliveries(abc.ABC):
     @abc.abstractmethod
     def _counts(self) -> Awaitable[Mapping[DeliveryStatus, int]] | Mapping[DeliveryStatus, int]: ...
 
+    @abc.abstractmethod
+    def _purge(self, before: datetime, limit: int) -> Awaitable[int] | int: ...
+
     def _record_flow(self, delivery: Delivery) -> Steps[Delivery]:
         check_id(delivery.message_id)
         return (yield from do(self._record, delivery))
@@ -91,9 +94,12 @@ class _Deliveries(abc.ABC):
     def _counts_flow(self) -> Steps[Mapping[DeliveryStatus, int]]:
         return (yield from do(self._counts))
 
+    def _purge_flow(self, before: datetime, limit: int) -> Steps[int]:
+        return (yield from do(self._purge, utc(before, "before"), check_limit(limit)))
+
 
 class DeliveryStore(_Deliveries):
-    """The delivery log, for synchronous callers. Subclass it and write the four primitives."""
+    """The delivery log, for synchronous callers. Subclass it and write the five primitives."""
 
     @abc.abstractmethod
     def _record(self, delivery: Delivery) -> Delivery: ...
@@ -106,6 +112,9 @@ class DeliveryStore(_Deliveries):
 
     @abc.abstractmethod
     def _counts(self) -> Mapping[DeliveryStatus, int]: ...
+
+    @abc.abstractmethod
+    def _purge(self, before: datetime, limit: int) -> int: ...
 
     @final
     def record(self, delivery: Delivery) -> Delivery:
@@ -133,6 +142,22 @@ class DeliveryStore(_Deliveries):
         """Return how many messages each status has, without those that none has."""
         return run(self._counts_flow())
 
+    @final
+    def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        """Delete records of a final status that were last reported before an instant, oldest first.
+
+        Args:
+            before: aware; not before the last event that a provider may still report, a bounce for example.
+            limit: how many at the most, at least 1; repeat while it gives as many.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            ConfigurationError: `before` is naive.
+        """
+        return run(self._purge_flow(before, limit))
+
 
 class AsyncDeliveryStore(_Deliveries):
     """`DeliveryStore` for asynchronous callers: the same names, answers and guarantees."""
@@ -148,6 +173,9 @@ class AsyncDeliveryStore(_Deliveries):
 
     @abc.abstractmethod
     async def _counts(self) -> Mapping[DeliveryStatus, int]: ...
+
+    @abc.abstractmethod
+    async def _purge(self, before: datetime, limit: int) -> int: ...
 
     @final
     async def record(self, delivery: Delivery) -> Delivery:
@@ -168,3 +196,8 @@ class AsyncDeliveryStore(_Deliveries):
     async def counts(self) -> Mapping[DeliveryStatus, int]:
         """Return how many messages each status has, as `DeliveryStore.counts`."""
         return await arun(self._counts_flow())
+
+    @final
+    async def purge(self, before: datetime, *, limit: int = 1000) -> int:
+        """Delete records of a final status, as `DeliveryStore.purge`."""
+        return await arun(self._purge_flow(before, limit))

@@ -5,6 +5,7 @@ Guarantees every store has to give:
 - one entry per message id and generation; `schedule` replaces a waiting entry only by a newer version of the claim, and
   takes a leased entry back from its holder, whose `ack` then removes nothing;
 - `claim_due` hands an entry to one caller at a time, never before it is due by the store's clock, earliest first;
+- `ack`, `release` and `extend` need the token of the current hold, and change nothing without it;
 - an entry whose holder is gone is due again when the lease ends; tokens never restart;
 - every operation may be repeated after a lost answer.
 """
@@ -20,7 +21,7 @@ import attrs
 
 from .._steps import Steps, arun, do, run
 from ..lease import Lease
-from ..message import Message
+from ..message import Message, check_id
 from ..times import Duration, seconds, utc
 from .checks import check_limit
 
@@ -70,6 +71,12 @@ class _Retries(abc.ABC):
     def _release(self, due: DueMessage, delay: float) -> Awaitable[bool] | bool: ...
 
     @abc.abstractmethod
+    def _extend(self, due: DueMessage, lease: float) -> Awaitable[DueMessage | None] | DueMessage | None: ...
+
+    @abc.abstractmethod
+    def _cancel(self, message_id: str) -> Awaitable[bool] | bool: ...
+
+    @abc.abstractmethod
     def _stats(self) -> Awaitable[RetryStats] | RetryStats: ...
 
     def _schedule_flow(self, message: Message, due_at: datetime, generation: int, version: int) -> Steps[None]:
@@ -85,12 +92,18 @@ class _Retries(abc.ABC):
     def _release_flow(self, due: DueMessage, delay: Duration) -> Steps[bool]:
         return (yield from do(self._release, due, seconds(delay, "delay")))
 
+    def _extend_flow(self, due: DueMessage, lease: Duration) -> Steps[DueMessage | None]:
+        return (yield from do(self._extend, due, seconds(lease, "lease", positive=True)))
+
+    def _cancel_flow(self, message_id: str) -> Steps[bool]:
+        return (yield from do(self._cancel, check_id(message_id)))
+
     def _stats_flow(self) -> Steps[RetryStats]:
         return (yield from do(self._stats))
 
 
 class RetryStore(_Retries):
-    """Waiting messages, for synchronous callers. Subclass it and write the five primitives."""
+    """Waiting messages, for synchronous callers. Subclass it and write the seven primitives."""
 
     @abc.abstractmethod
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> None: ...
@@ -103,6 +116,12 @@ class RetryStore(_Retries):
 
     @abc.abstractmethod
     def _release(self, due: DueMessage, delay: float) -> bool: ...
+
+    @abc.abstractmethod
+    def _extend(self, due: DueMessage, lease: float) -> DueMessage | None: ...
+
+    @abc.abstractmethod
+    def _cancel(self, message_id: str) -> bool: ...
 
     @abc.abstractmethod
     def _stats(self) -> RetryStats: ...
@@ -144,6 +163,27 @@ class RetryStore(_Retries):
         return run(self._release_flow(due, delay))
 
     @final
+    def extend(self, due: DueMessage, *, lease: Duration = 30.0) -> DueMessage | None:
+        """Hold an entry longer.
+
+        Args:
+            due: as `claim_due` gave it.
+            lease: for how long from now on, > 0.
+
+        Returns:
+            The entry with its new deadline and the same token, or None when it is not held with that token any more.
+        """
+        return run(self._extend_flow(due, lease))
+
+    @final
+    def cancel(self, message_id: str) -> bool:
+        """Remove the entries of a message in all its generations, also one that is leased; False when there was none.
+
+        Cancel the message's claim before, or a copy of it lets the entry come back.
+        """
+        return run(self._cancel_flow(message_id))
+
+    @final
     def stats(self) -> RetryStats:
         """Return how much waits."""
         return run(self._stats_flow())
@@ -163,6 +203,12 @@ class AsyncRetryStore(_Retries):
 
     @abc.abstractmethod
     async def _release(self, due: DueMessage, delay: float) -> bool: ...
+
+    @abc.abstractmethod
+    async def _extend(self, due: DueMessage, lease: float) -> DueMessage | None: ...
+
+    @abc.abstractmethod
+    async def _cancel(self, message_id: str) -> bool: ...
 
     @abc.abstractmethod
     async def _stats(self) -> RetryStats: ...
@@ -186,6 +232,16 @@ class AsyncRetryStore(_Retries):
     async def release(self, due: DueMessage, *, delay: Duration = 0.0) -> bool:
         """Give an entry back, as `RetryStore.release`."""
         return await arun(self._release_flow(due, delay))
+
+    @final
+    async def extend(self, due: DueMessage, *, lease: Duration = 30.0) -> DueMessage | None:
+        """Hold an entry longer, as `RetryStore.extend`."""
+        return await arun(self._extend_flow(due, lease))
+
+    @final
+    async def cancel(self, message_id: str) -> bool:
+        """Remove the entries of a message, as `RetryStore.cancel`."""
+        return await arun(self._cancel_flow(message_id))
 
     @final
     async def stats(self) -> RetryStats:

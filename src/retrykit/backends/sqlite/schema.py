@@ -1,0 +1,121 @@
+"""The tables of the SQLite file, and how they grew from version to version.
+
+A migration only adds: tables, columns that may be empty, indexes, triggers. So a process that still runs the version before
+may go on writing to a file that a newer one has migrated, and what it writes is complete.
+
+What has to be counted is counted by triggers, in the same transaction as the row that is counted, whoever writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION"]
+
+_TABLES: Final = (
+    """
+    CREATE TABLE retrykit_schema (
+        only INTEGER PRIMARY KEY CHECK (only = 1), version INTEGER NOT NULL, token INTEGER NOT NULL DEFAULT 0)
+    """,
+    "INSERT INTO retrykit_schema (only, version) VALUES (1, 0)",
+    """
+    CREATE TABLE retrykit_claims (
+        key TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, unsettled_at INTEGER, record TEXT NOT NULL)
+    """,
+    "CREATE INDEX retrykit_claims_unsettled ON retrykit_claims (unsettled_at, key) WHERE unsettled_at IS NOT NULL",
+    """
+    CREATE TABLE retrykit_retries (
+        message_id TEXT NOT NULL, generation INTEGER NOT NULL, version INTEGER NOT NULL, due_at INTEGER NOT NULL,
+        ready_at INTEGER NOT NULL, lease_owner TEXT, lease_token INTEGER, body BLOB NOT NULL, attributes TEXT NOT NULL,
+        PRIMARY KEY (message_id, generation))
+    """,
+    "CREATE INDEX retrykit_retries_ready ON retrykit_retries (ready_at, message_id)",
+    """
+    CREATE TABLE retrykit_dead_letters (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, message_id TEXT, campaign_id TEXT,
+        provider TEXT, error_class TEXT, error_group TEXT, error_code TEXT, reason TEXT, state TEXT NOT NULL,
+        record TEXT)
+    """,
+    "CREATE INDEX retrykit_dead_letters_message ON retrykit_dead_letters (message_id, number)",
+    "CREATE INDEX retrykit_dead_letters_campaign ON retrykit_dead_letters (campaign_id, number)",
+    "CREATE INDEX retrykit_dead_letters_provider ON retrykit_dead_letters (provider, number)",
+    "CREATE INDEX retrykit_dead_letters_class ON retrykit_dead_letters (error_class, number)",
+    """
+    CREATE TABLE retrykit_deliveries (
+        message_id TEXT NOT NULL PRIMARY KEY, status TEXT NOT NULL, version INTEGER NOT NULL, provider TEXT,
+        provider_id TEXT, updated_at INTEGER NOT NULL)
+    """,
+    "CREATE INDEX retrykit_deliveries_status ON retrykit_deliveries (status, message_id)",
+    """
+    CREATE TABLE retrykit_pauses (
+        key TEXT NOT NULL PRIMARY KEY, reason TEXT NOT NULL, by TEXT NOT NULL, since INTEGER NOT NULL, until INTEGER)
+    """,
+)
+"""Version 1."""
+
+_COUNTED: Final = "campaign_id provider error_class error_group error_code reason state".split()
+
+
+def _same(row: str) -> str:
+    return " AND ".join(f"{name} IS {row}.{name}" for name in _COUNTED)
+
+
+_COUNT_ONE: Final = f"""
+    INSERT INTO retrykit_dead_letter_totals ({", ".join(_COUNTED)}, total)
+        SELECT {", ".join(f"new.{name}" for name in _COUNTED)}, 0
+        WHERE NOT EXISTS (SELECT 1 FROM retrykit_dead_letter_totals WHERE {_same("new")});
+    UPDATE retrykit_dead_letter_totals SET total = total + 1 WHERE {_same("new")};
+"""
+_DISCOUNT_ONE: Final = f"""
+    UPDATE retrykit_dead_letter_totals SET total = total - 1 WHERE {_same("old")};
+    DELETE FROM retrykit_dead_letter_totals WHERE total = 0 AND {_same("old")};
+"""
+
+_TOTALS_AND_RETENTION: Final = (
+    "ALTER TABLE retrykit_claims ADD COLUMN settled_at INTEGER",
+    """
+    UPDATE retrykit_claims SET settled_at = json_extract(record, '$.settled_at')
+        WHERE state = 'done' AND json_valid(record)
+    """,
+    "CREATE INDEX retrykit_claims_settled ON retrykit_claims (settled_at) WHERE settled_at IS NOT NULL",
+    "ALTER TABLE retrykit_dead_letters ADD COLUMN dead_at INTEGER",
+    """
+    UPDATE retrykit_dead_letters SET dead_at = strftime('%s', json_extract(record, '$.dead_lettered_at')) * 1000
+        WHERE json_valid(record)
+    """,
+    "CREATE INDEX retrykit_dead_letters_age ON retrykit_dead_letters (dead_at)",
+    "CREATE INDEX retrykit_dead_letters_group ON retrykit_dead_letters (error_group, number)",
+    "CREATE INDEX retrykit_dead_letters_code ON retrykit_dead_letters (error_code, number)",
+    "CREATE INDEX retrykit_dead_letters_reason ON retrykit_dead_letters (reason, number)",
+    "CREATE INDEX retrykit_dead_letters_state ON retrykit_dead_letters (state, number)",
+    f"""
+    CREATE TABLE retrykit_dead_letter_totals ({", ".join(f"{name} TEXT" for name in _COUNTED)}, total INTEGER NOT NULL)
+    """,
+    f"CREATE INDEX retrykit_dead_letter_totals_row ON retrykit_dead_letter_totals ({', '.join(_COUNTED)})",
+    f"""
+    INSERT INTO retrykit_dead_letter_totals
+        SELECT {", ".join(_COUNTED)}, count(*) FROM retrykit_dead_letters WHERE record IS NOT NULL
+        GROUP BY {", ".join(_COUNTED)}
+    """,
+    f"""
+    CREATE TRIGGER retrykit_dead_letter_put AFTER INSERT ON retrykit_dead_letters WHEN new.record IS NOT NULL
+    BEGIN {_COUNT_ONE} END
+    """,
+    f"""
+    CREATE TRIGGER retrykit_dead_letter_changed AFTER UPDATE OF state ON retrykit_dead_letters
+        WHEN new.record IS NOT NULL AND new.state IS NOT old.state
+    BEGIN {_DISCOUNT_ONE} {_COUNT_ONE} END
+    """,
+    f"""
+    CREATE TRIGGER retrykit_dead_letter_gone AFTER DELETE ON retrykit_dead_letters WHEN old.record IS NOT NULL
+    BEGIN {_DISCOUNT_ONE} END
+    """,
+    "CREATE INDEX retrykit_retries_leased ON retrykit_retries (lease_token) WHERE lease_token IS NOT NULL",
+    "CREATE INDEX retrykit_deliveries_age ON retrykit_deliveries (updated_at, status)",
+)
+"""Version 2: letters are counted as they come, every field of a query is indexed, and old records can be found."""
+
+MIGRATIONS: Final = (_TABLES, _TOTALS_AND_RETENTION)
+"""The statements that lead from each version to the next, from an empty file on."""
+
+SCHEMA_VERSION: Final = len(MIGRATIONS)
