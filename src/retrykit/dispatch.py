@@ -180,8 +180,10 @@ class _DispatchFlow:
         except (Exception, GeneratorExit):
             raise
         except BaseException:  # told to stop: it is given back, or unknown if the send had begun and not answered
-            settled = machine.interrupted(held) if sent is None else _sent(held, sent)
-            yield from do(self._backend.claims.settle, settled, held.seq)
+            if sent is None:
+                yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
+            else:
+                yield from self._accepted(message, held, sent)
             raise
 
     def _parsed(self, message: Message) -> Steps[Message]:

@@ -7,6 +7,7 @@ broken can still be claimed, counted, parked and dead-lettered.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,6 +24,8 @@ MAX_ID_LENGTH: Final = 255
 DEFAULT_MAX_PAYLOAD: Final = 1_048_576
 """Bytes in a payload, unless said otherwise."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 _ID_FIELDS = ("message_id", "id")
 _ATTRIBUTE_FIELDS = ("campaign_id", "recipient", "provider", "tenant", "template_id")
 
@@ -38,7 +41,7 @@ def check_id(value: str, name: str = "message id") -> str:
     if not 0 < len(value) <= MAX_ID_LENGTH:
         seen = "empty" if not value else f"{len(value):,} characters long ({value[:20]!r}...)"
         raise InvalidMessageError(f"the {name} is {seen}; allowed is text of 1 to {MAX_ID_LENGTH} characters")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    if (not value.isascii() and _SURROGATE.search(value)) or "\0" in value:
         raise InvalidMessageError(
             f"the {name} {value!r} holds a NUL or a lone surrogate, which not every store can keep"
         )

@@ -10,13 +10,12 @@ from typing import cast
 import attrs
 
 from ... import codec
-from ...errors import StoreCorruptError
 from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats, RetryStore
 from ...times import from_millis, later, to_millis
 from .database import Database
-from .rows import readable, text
+from .rows import DAMAGE, text
 
 __all__ = ["Retries"]
 
@@ -60,18 +59,18 @@ class Retries(RetryStore):
                 (text(owner), token, to_millis(held.deadline), to_millis(now), limit),
             ).fetchall()
         due: list[DueMessage] = []
-        for message_id, generation, due_at, body, attributes in rows:
+        for row in rows:
             try:
-                with readable(f"the waiting message {message_id!r}"):
-                    message = Message(message_id, body, _attributes(attributes), max_payload=len(body))
-                    due.append(
-                        DueMessage(message=message, generation=generation, due_at=from_millis(due_at), lease=held)
-                    )
-            except StoreCorruptError as error:  # it must not hold up the others; it stays, and is reported again
+                due.append(_due(row, held))
+            except DAMAGE as error:  # it must not hold up the others; it stays, and is reported at each of its turns
                 _logger.error(  # noqa: TRY400 - the traceback tells nothing more
-                    "%s; it stays in the retry queue, its row has to be repaired by hand", error
+                    "the waiting message %r cannot be read: %s; it stays in the retry queue, and its row has to be "
+                    "repaired by hand",
+                    row[0],
+                    error,
                 )
-        return sorted(due, key=lambda entry: (entry.due_at, entry.message.id))
+        due.sort(key=lambda entry: (entry.due_at, entry.message.id))
+        return due
 
     def _ack(self, due: DueMessage) -> bool:
         with self._database.writing() as (db, _):
@@ -121,5 +120,7 @@ def _held(due: DueMessage) -> tuple[str, int, int]:
     return due.message.id, due.generation, due.lease.token
 
 
-def _attributes(text: str) -> Mapping[str, str]:
-    return cast("Mapping[str, str]", codec.decode(text))
+def _due(row: tuple[str, int, int, bytes, str], lease: Lease) -> DueMessage:
+    message_id, generation, due_at, body, attributes = row
+    message = Message(message_id, body, cast("Mapping[str, str]", codec.decode(attributes)), max_payload=len(body))
+    return DueMessage(message=message, generation=generation, due_at=from_millis(due_at), lease=lease)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
 
 from ...errors import StoreCorruptError
 
-__all__ = ["optional_text", "readable", "text"]
+__all__ = ["DAMAGE", "optional_text", "readable", "text"]
+
+DAMAGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a damaged row may run into."""
 
 
 @contextmanager
@@ -15,7 +19,7 @@ def readable(what: str) -> Generator[None]:
     """Turn whatever a damaged record leads to into the contract's error."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise StoreCorruptError(f"{what} cannot be read: {error}") from error
 
 
