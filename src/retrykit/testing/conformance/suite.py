@@ -1,0 +1,242 @@
+"""What the suites of all contracts have in common: how a store is made, in which colours, and what it declares to be able to.
+
+A suite is subclassed in a test module with one method, `make_store`. Where that is a coroutine function the store is an
+asynchronous one, and each test runs under asyncio and, where it is installed, under trio.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import secrets
+from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+
+import attrs
+import pytest
+
+from ...clock import Clock
+from ...errors import ConfigurationError
+from ..clock import ManualClock
+from .colours import COLOURS, Driven, Loop
+
+__all__ = ["FEATURES", "Place", "StoreSuite", "SuiteClock", "needs"]
+
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., object])
+
+FEATURES: Final = {
+    "reopen": "a store made again at the same place finds everything; it is kept when its process dies",
+    "processes": "several processes may use it at once",
+    "fork": "it may be used in a forked child, and goes on working in the parent",
+    "megabyte": "payloads of a megabyte are kept",
+    "surrogates": "lone surrogates in text that is no key come back as they were",
+}
+"""What a store may be able to, beyond its contract."""
+
+
+@attrs.frozen
+class Place:
+    """Where the store of one test lives. Whoever opens the same place again finds the same data."""
+
+    folder: Path
+    """A folder of its own, which exists."""
+    name: str
+    """A name of its own, of lower-case letters and digits: for a prefix, a schema, a database."""
+    clock: Clock
+    """By which the store has to tell the time."""
+
+
+class BrokenClockError(Exception):
+    """The clock was made to fail."""
+
+
+class SuiteClock(ManualClock):
+    """A clock that stands still until it is moved, and may be told to fail in the middle of an operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails_at: int | None = None
+        """Which of the next readings fails, counted from 1; None: none does."""
+
+    def now(self) -> Any:
+        """Return the instant it stands at.
+
+        Raises:
+            BrokenClockError: it was told to fail.
+        """
+        if self.fails_at is not None:
+            self.fails_at -= 1
+            if self.fails_at == 0:
+                self.fails_at = None
+                raise BrokenClockError
+        return super().now()
+
+
+def needs(*features: str) -> Callable[[F], F]:
+    """Mark a test of a suite that is collected only where the store declares `features`."""
+
+    def mark(test: F) -> F:
+        test.__retrykit_needs__ = frozenset(features)  # type: ignore[attr-defined]
+        return test
+
+    return mark
+
+
+def _needed(test: object) -> frozenset[str]:
+    nothing: frozenset[str] = frozenset()
+    return cast("frozenset[str]", getattr(test, "__retrykit_needs__", nothing))
+
+
+class StoreSuite(Generic[S]):
+    """Base of the suites. Subclass one of them, not this."""
+
+    features: ClassVar[AbstractSet[str]] = frozenset()
+    """What the store is able to beyond its contract: any of "reopen", "processes", "fork", "megabyte", "surrogates"."""
+
+    is_async: ClassVar[bool] = False
+    """Whether `make_store` is a coroutine function; set by the class itself."""
+
+    def make_store(self, place: Place) -> Any:
+        """Return an empty store at a new place, or one that finds the data that is at the place already.
+
+        Args:
+            place: where it lives, and the clock by which it has to tell the time.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no make_store(self, place), which returns the store")
+
+    def close_store(self, store: Any) -> object:
+        """Close what `make_store` opened. Override it, as a coroutine function for an asynchronous store, if need be."""
+        return None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        unknown = set(cls.features) - set(FEATURES)
+        if unknown:
+            raise ConfigurationError(
+                f"{cls.__name__}.features names {', '.join(sorted(map(repr, unknown)))}; allowed are {', '.join(FEATURES)}"
+            )
+        if not any("make_store" in vars(base) for base in cls.__mro__ if base is not StoreSuite):
+            return  # the suite of a contract, not that of a store
+        cls.is_async = inspect.iscoroutinefunction(cls.make_store)
+        possible = {*cls.features, "async" if cls.is_async else "sync"}
+        for name in dir(cls):
+            if name.startswith("test_"):
+                test = cls._defined(name)
+                setattr(cls, name, test if _needed(test) <= possible else None)  # pytest collects what can be called
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run each test of an asynchronous store under every loop that is installed."""
+        if "colour" in metafunc.fixturenames and self.is_async:
+            metafunc.parametrize("colour", [name for name in COLOURS if importlib.util.find_spec(name) is not None])
+
+    @classmethod
+    def _defined(cls, name: str) -> object:
+        """Return a test as its suite defines it, also where it is not collected."""
+        return next((vars(base)[name] for base in cls.__mro__ if vars(base).get(name) is not None), None)
+
+    @pytest.fixture
+    def colour(self) -> str:
+        """Return the name of the loop; that of a synchronous store is "none"."""
+        return "none"
+
+    @pytest.fixture
+    def loop(self, colour: str) -> Generator[Loop | None]:
+        """Run a loop for the test."""
+        loop = COLOURS[colour]() if colour in COLOURS else None
+        yield loop
+        if loop is not None:
+            loop.close()
+
+    @pytest.fixture
+    def clock(self) -> SuiteClock:
+        """Return the clock of the test's stores."""
+        return SuiteClock()
+
+    @pytest.fixture
+    def places(self, tmp_path: Path) -> Callable[[Clock], Place]:
+        """Return a function that makes new places."""
+
+        def make(clock: Clock) -> Place:
+            name = f"t{secrets.token_hex(6)}"
+            folder = tmp_path / name
+            folder.mkdir()
+            return Place(folder, name, clock)
+
+        return make
+
+    @pytest.fixture
+    def place(self, places: Callable[[Clock], Place], clock: SuiteClock) -> Place:
+        """Return the place of the test's store."""
+        return places(clock)
+
+    @pytest.fixture
+    def opened(self, loop: Loop | None) -> Generator[Callable[[Place], S]]:
+        """Return a function that opens the store at a place, in the form that tests call; all are closed afterwards."""
+        stores: list[S] = []
+
+        def open_store(place: Place) -> S:
+            stores.append(open_at(self, place, loop))
+            return stores[-1]
+
+        yield open_store
+        for store in stores:
+            close_opened(self, store)
+
+    @pytest.fixture
+    def store(self, opened: Callable[[Place], S], place: Place) -> S:
+        """Return an empty store, in the form that tests call."""
+        return opened(place)
+
+    @pytest.fixture
+    def fresh(
+        self, loop: Loop | None, places: Callable[[Clock], Place]
+    ) -> Callable[[], AbstractContextManager[tuple[S, SuiteClock]]]:
+        """Return a function that opens an empty store with a clock of its own, for each example of a property."""
+
+        @contextmanager
+        def open_and_close() -> Generator[tuple[S, SuiteClock]]:
+            clock = SuiteClock()
+            store = open_at(self, places(clock), loop)
+            try:
+                yield store, clock
+            finally:
+                close_opened(self, store)
+
+        return open_and_close
+
+    def test_every_declared_feature_has_its_tests(self, request: pytest.FixtureRequest) -> None:
+        """What a store declares is tested: no test of it was taken out, skipped or expected to fail."""
+        collector = request.node.getparent(pytest.Class)
+        collected = {getattr(item, "originalname", item.name): item for item in collector.collect()}
+        for feature in self.features:
+            for name in (name for name in dir(self) if feature in _needed(self._defined(name))):
+                assert name in collected, f"{feature!r} is declared, and its test {name} was not collected"
+                marks = {mark.name for mark in collected[name].iter_markers()}
+                assert not marks & {"skip", "skipif", "xfail"}, f"{feature!r} is declared, and {name} may be left out"
+
+
+def open_at(suite: StoreSuite[S], place: Place, loop: Loop | None) -> S:
+    """Open the store at a place, in the form that tests call: an asynchronous one is driven by `loop`."""
+    if loop is None:
+        return cast("S", suite.make_store(place))
+    make = cast("Callable[[Place], Awaitable[object]]", suite.make_store)
+    return cast("S", Driven(loop.call(make, place), loop))
+
+
+def close_opened(suite: StoreSuite[S], store: S) -> None:
+    """Close what `open_at` opened."""
+    if not isinstance(store, Driven):
+        suite.close_store(store)
+        return
+    closing = suite.close_store(store.driven)
+    if inspect.isawaitable(closing):
+        awaited = closing
+
+        async def close() -> None:
+            await awaited
+
+        store.loop.call(close)
