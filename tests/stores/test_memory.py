@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from retrykit.backends import MemoryBackend
-from retrykit.stores import AsyncCircuitStore, CircuitStore, as_async
+from retrykit.stores import AsyncBackend, Backend, as_async
 from retrykit.testing.conformance import CircuitStoreSuite, Place
 
-
-class TestCircuits(CircuitStoreSuite):
-    features = frozenset({"megabyte", "surrogates"})
-
-    def make_store(self, place: Place) -> CircuitStore:
-        return MemoryBackend(clock=place.clock).circuits
+FEATURES = frozenset({"megabyte", "surrogates"})
 
 
-class TestAsyncCircuits(CircuitStoreSuite):
-    features = frozenset({"megabyte", "surrogates"})
+class Memory:
+    features = FEATURES
 
-    async def make_store(self, place: Place) -> AsyncCircuitStore:
-        return as_async(MemoryBackend(clock=place.clock)).circuits
+    def make_store(self, place: Place) -> Backend:
+        return MemoryBackend(clock=place.clock)
+
+
+class AsyncMemory:
+    features = FEATURES
+
+    async def make_store(self, place: Place) -> AsyncBackend:
+        return as_async(MemoryBackend(clock=place.clock))
+
+
+class TestCircuits(Memory, CircuitStoreSuite): ...
+
+
+class TestAsyncCircuits(AsyncMemory, CircuitStoreSuite): ...

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from retrykit.backends.sqlite import SQLiteBackend
-from retrykit.stores import AsyncCircuitStore, CircuitStore, as_async
+from retrykit.stores import AsyncBackend, Backend, as_async
 from retrykit.testing.conformance import CircuitStoreSuite, Place
 
+FEATURES = frozenset({"reopen", "processes", "fork", "megabyte"})
 
-def open_sqlite(place: Place) -> SQLiteBackend:
+
+def open_sqlite(place: Place) -> Backend:
     return SQLiteBackend(place.folder / "store.db", clock=place.clock, synchronous="normal")
 
 
-class TestCircuits(CircuitStoreSuite):
-    features = frozenset({"reopen", "processes", "fork", "megabyte"})
+class SQLite:
+    features = FEATURES
 
-    def make_store(self, place: Place) -> CircuitStore:
-        return open_sqlite(place).circuits
+    def make_store(self, place: Place) -> Backend:
+        return open_sqlite(place)
 
 
-class TestAsyncCircuits(CircuitStoreSuite):
-    features = frozenset({"reopen", "processes", "fork", "megabyte"})
+class AsyncSQLite:
+    features = FEATURES
 
-    async def make_store(self, place: Place) -> AsyncCircuitStore:
-        return as_async(open_sqlite(place)).circuits
+    async def make_store(self, place: Place) -> AsyncBackend:
+        return as_async(open_sqlite(place))
+
+
+class TestCircuits(SQLite, CircuitStoreSuite): ...
+
+
+class TestAsyncCircuits(AsyncSQLite, CircuitStoreSuite): ...

@@ -149,19 +149,17 @@ def _module(name: str, file: str) -> ModuleType:
 def main() -> None:
     """Do what standard input says, as a child."""
     from . import work
-    from .suite import Place, close_opened, open_at
+    from .suite import Place, opened_at
 
     task = json.loads(sys.stdin.readline())
     cls = cast("type[StoreSuite[Any]]", getattr(_module(task["module"], task["file"]), task["name"]))
     place = Place(Path(task["folder"]), task["place"], ManualClock(from_iso(task["now"])))
     loop = COLOURS[task["colour"]]() if task["colour"] in COLOURS else None
-    suite = cls()
-    store = open_at(suite, place, loop)
-    say("ready")
-    if sys.stdin.readline():
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        say(getattr(work, task["work"])(store, **task["arguments"]))
-    close_opened(suite, store)
+    with opened_at(cls(), place, loop) as store:
+        say("ready")
+        if sys.stdin.readline():
+            threading.Thread(target=_end_with_parent, daemon=True).start()
+            say(getattr(work, task["work"])(store, **task["arguments"]))
     if loop is not None:
         loop.close()
 

@@ -21,6 +21,8 @@ Open = Callable[[Place], CircuitStore]
 class CircuitStoreSuite(StoreSuite[CircuitStore]):
     """Proves a `CircuitStore` or an `AsyncCircuitStore`."""
 
+    contract = "circuits"
+
     def test_pause_holds_until_it_is_resumed(self, store: CircuitStore, clock: SuiteClock) -> None:
         """With the reason, by whom and since when."""
         expected = Pause(key="campaign:spring", reason="wrong template", by="ada", since=clock.now())

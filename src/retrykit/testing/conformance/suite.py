@@ -11,7 +11,7 @@ import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Generator
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
@@ -97,6 +97,9 @@ class StoreSuite(Generic[S]):
     features: ClassVar[AbstractSet[str]] = frozenset()
     """What the store is able to beyond its contract: any of "reopen", "processes", "fork", "megabyte", "surrogates"."""
 
+    contract: ClassVar[str]
+    """Which of a backend's five stores this is: "claims", "retries", "dead_letters", "deliveries" or "circuits"."""
+
     is_async: ClassVar[bool] = False
     """Whether `make_store` is a coroutine function; set by the class itself."""
 
@@ -105,12 +108,20 @@ class StoreSuite(Generic[S]):
 
         Args:
             place: where it lives, and the clock by which it has to tell the time.
+
+        Returns:
+            The store, or a whole backend that has it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no make_store(self, place), which returns the store")
 
     def close_store(self, store: Any) -> object:
-        """Close what `make_store` opened. Override it, as a coroutine function for an asynchronous store, if need be."""
-        return None
+        """Close what `make_store` returned, by its `close` or `aclose` where it has one. Override it for more than that.
+
+        Returns:
+            Nothing, or an awaitable for an asynchronous store.
+        """
+        close = getattr(store, "aclose", None) or getattr(store, "close", None)
+        return None if close is None else close()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -176,15 +187,8 @@ class StoreSuite(Generic[S]):
     @pytest.fixture
     def opened(self, loop: Loop | None) -> Generator[Callable[[Place], S]]:
         """Return a function that opens the store at a place, in the form that tests call; all are closed afterwards."""
-        stores: list[S] = []
-
-        def open_store(place: Place) -> S:
-            stores.append(open_at(self, place, loop))
-            return stores[-1]
-
-        yield open_store
-        for store in stores:
-            close_opened(self, store)
+        with ExitStack() as stack:
+            yield lambda place: stack.enter_context(opened_at(self, place, loop))
 
     @pytest.fixture
     def store(self, opened: Callable[[Place], S], place: Place) -> S:
@@ -200,11 +204,8 @@ class StoreSuite(Generic[S]):
         @contextmanager
         def open_and_close() -> Generator[tuple[S, SuiteClock]]:
             clock = SuiteClock()
-            store = open_at(self, places(clock), loop)
-            try:
+            with opened_at(self, places(clock), loop) as store:
                 yield store, clock
-            finally:
-                close_opened(self, store)
 
         return open_and_close
 
@@ -219,24 +220,18 @@ class StoreSuite(Generic[S]):
                 assert not marks & {"skip", "skipif", "xfail"}, f"{feature!r} is declared, and {name} may be left out"
 
 
-def open_at(suite: StoreSuite[S], place: Place, loop: Loop | None) -> S:
-    """Open the store at a place, in the form that tests call: an asynchronous one is driven by `loop`."""
-    if loop is None:
-        return cast("S", suite.make_store(place))
-    make = cast("Callable[[Place], Awaitable[object]]", suite.make_store)
-    return cast("S", Driven(loop.call(make, place), loop))
+@contextmanager
+def opened_at(suite: StoreSuite[S], place: Place, loop: Loop | None) -> Generator[S]:
+    """Open the store at a place and close it afterwards, in the form that tests call: an asynchronous one driven by `loop`."""
+    made = suite.make_store(place) if loop is None else loop.call(suite.make_store, place)
+    store = getattr(made, suite.contract, made)
+    try:
+        yield cast("S", store if loop is None else Driven(store, loop))
+    finally:
+        closing = suite.close_store(made)
+        if loop is not None and inspect.isawaitable(closing):
+            loop.call(_awaited, closing)
 
 
-def close_opened(suite: StoreSuite[S], store: S) -> None:
-    """Close what `open_at` opened."""
-    if not isinstance(store, Driven):
-        suite.close_store(store)
-        return
-    closing = suite.close_store(store.driven)
-    if inspect.isawaitable(closing):
-        awaited = closing
-
-        async def close() -> None:
-            await awaited
-
-        store.loop.call(close)
+async def _awaited(awaitable: Awaitable[object]) -> None:
+    await awaitable
