@@ -1,0 +1,427 @@
+"""Stores of your own: all five contracts on JSON files in a folder, for any number of threads and processes.
+
+Small rather than fast: one lock for everything, and a search reads every file. What it shows is what a store has to do.
+"""
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from retrykit import Dispatcher, Message, codec
+from retrykit.clock import Clock, current_clock
+from retrykit.dead_letter import DeadLetter, DeadLetterState
+from retrykit.errors import ConfigurationError
+from retrykit.lease import Lease
+from retrykit.machines import claim as machine
+from retrykit.machines.status import FINAL
+from retrykit.stores import (
+    CircuitStore,
+    ClaimAnswer,
+    ClaimRecord,
+    ClaimStore,
+    DeadLetterPage,
+    DeadLetterQuery,
+    DeadLetterStore,
+    Delivery,
+    DeliveryStatus,
+    DeliveryStore,
+    DueMessage,
+    Facet,
+    Pause,
+    PoisonRule,
+    RetryStats,
+    RetryStore,
+)
+from retrykit.times import later
+
+Document = dict[str, Any]
+
+
+class Folder:
+    """JSON documents in a folder: by kind and key, one operation at a time."""
+
+    def __init__(self, path: Path, clock: Clock | None) -> None:
+        self.path = path
+        self.clock = clock
+        self.lock = threading.Lock()
+        path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def operation(self) -> Generator[datetime]:
+        """Keep everybody else out, other processes as well, and tell the time of the operation."""
+        with self.lock, (self.path / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed, also when the process dies
+            yield (self.clock or current_clock()).now()
+
+    def file(self, kind: str, key: str) -> Path:
+        """Return the file of a document: keys may hold anything, names of files may not."""
+        return self.path / f"{kind}-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+
+    def read(self, kind: str, key: str) -> Document | None:
+        """Return a document, or None."""
+        try:
+            return _document(self.file(kind, key))
+        except FileNotFoundError:
+            return None
+
+    def write(self, kind: str, key: str, document: Mapping[str, object]) -> None:
+        """Replace a document: whoever dies on the way leaves the old one."""
+        new = self.path / "new"
+        with new.open("wb") as file:
+            file.write(codec.pack(document))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.file(kind, key))
+
+    def delete(self, kind: str, key: str) -> None:
+        """Remove a document."""
+        self.file(kind, key).unlink(missing_ok=True)
+
+    def all(self, kind: str) -> list[Document]:
+        """Return all documents of a kind."""
+        return [_document(path) for path in self.path.glob(f"{kind}-*.json")]
+
+    def next_number(self) -> int:
+        """Return a number larger than every one before."""
+        number = int((self.read("number", "") or {"last": 0})["last"]) + 1
+        self.write("number", "", {"last": number})
+        return number
+
+
+def _document(path: Path) -> Document:
+    document: Document = codec.unpack(path.read_bytes())  # type: ignore[assignment]
+    return document
+
+
+class FolderClaims(ClaimStore):
+    """Claim records: the pure functions decide, the folder keeps."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _load(self, key: str) -> ClaimRecord | None:
+        document = self.folder.read("claim", key)
+        return None if document is None else ClaimRecord.from_dict(document)
+
+    def _save(self, record: ClaimRecord | None) -> ClaimRecord | None:
+        if record is not None:
+            self.folder.write("claim", record.key, record.to_dict())
+        return record
+
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
+        with self.folder.operation() as now:
+            record, answer = machine.take(
+                self._load(key), key, fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now
+            )
+            self._save(record)
+            return answer
+
+    def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:
+        with self.folder.operation() as now:
+            return self._save(machine.take_unknown(self._load(key), owner=owner, lease=lease, now=now))
+
+    def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None:
+        with self.folder.operation() as now:
+            return self._save(machine.begin_send(self._load(key), token, lease=lease, now=now))
+
+    def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None:
+        with self.folder.operation() as now:
+            return self._save(machine.renew(self._load(key), token, lease=lease, now=now))
+
+    def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
+        with self.folder.operation() as now:
+            return self._save(machine.write(self._load(record.key), record, token, delay=delay, now=now))
+
+    def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord:
+        with self.folder.operation() as now:
+            record = machine.confirm(self._load(key), key, provider=provider, provider_id=provider_id, now=now)
+            self._save(record)
+            return record
+
+    def _cancel(self, key: str) -> ClaimRecord:
+        with self.folder.operation() as now:
+            record = machine.cancel(self._load(key), key, now=now)
+            self._save(record)
+            return record
+
+    def _get(self, key: str) -> ClaimRecord | None:
+        with self.folder.operation():
+            return self._load(key)
+
+    def _unsettled(self, limit: int) -> Sequence[str]:
+        with self.folder.operation() as now:
+            records = [ClaimRecord.from_dict(document) for document in self.folder.all("claim")]
+            due = [
+                (record.not_before or (record.lease.deadline if record.lease else now), record.key)
+                for record in records
+                if machine.is_unsettled(record, now)
+            ]
+            return [key for _, key in sorted(due)[:limit]]
+
+    def _purge(self, before: datetime, limit: int) -> int:
+        with self.folder.operation():
+            records = [ClaimRecord.from_dict(document) for document in self.folder.all("claim")]
+            old = sorted((r.settled_at or before, r.key) for r in records if machine.is_expired(r, before))[:limit]
+            for _, key in old:
+                self.folder.delete("claim", key)
+            return len(old)
+
+
+class FolderRetries(RetryStore):
+    """Waiting messages: a document for each message and generation."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> None:
+        with self.folder.operation():
+            key = f"{generation} {message.id}"
+            old = self.folder.read("retry", key)
+            if old is not None and version <= old["version"] and old["token"] is None:
+                return
+            new: Document = {"key": key, "id": message.id, "generation": generation, "due_at": due_at}
+            new |= {"ready_at": due_at, "token": None, "version": version}
+            if old is not None and version <= old["version"]:  # leased: taken back, and the newest message stays
+                new |= {name: old[name] for name in ("version", "body", "attributes")}
+            else:
+                new |= {"body": message.body, "attributes": message.attributes}
+            self.folder.write("retry", key, new)
+
+    def _claim_due(self, limit: int, owner: str, lease: float) -> Sequence[DueMessage]:
+        with self.folder.operation() as now:
+            ready = sorted((entry["ready_at"], entry["id"], entry["key"]) for entry in self.folder.all("retry"))
+            held = [self._hold(key, owner, now, lease) for ready_at, _, key in ready if ready_at <= now][:limit]
+            return sorted(held, key=lambda due: (due.due_at, due.message.id))
+
+    def _hold(self, key: str, owner: str, now: datetime, length: float) -> DueMessage:
+        entry = self.folder.read("retry", key)
+        assert entry is not None
+        lease = Lease.granted(owner, self.folder.next_number(), now, length)
+        self.folder.write("retry", key, entry | {"ready_at": lease.deadline, "token": lease.token})
+        message = Message(entry["id"], entry["body"], entry["attributes"], max_payload=len(entry["body"]))
+        return DueMessage(message=message, generation=entry["generation"], due_at=entry["due_at"], lease=lease)
+
+    def _held(self, due: DueMessage) -> Document | None:
+        entry = self.folder.read("retry", f"{due.generation} {due.message.id}")
+        return entry if entry is not None and entry["token"] == due.lease.token else None
+
+    def _ack(self, due: DueMessage) -> bool:
+        with self.folder.operation():
+            entry = self._held(due)
+            if entry is not None:
+                self.folder.delete("retry", entry["key"])
+            return entry is not None
+
+    def _release(self, due: DueMessage, delay: float) -> bool:
+        with self.folder.operation() as now:
+            entry, at = self._held(due), later(now, delay)
+            if entry is not None:
+                self.folder.write("retry", entry["key"], entry | {"token": None, "due_at": at, "ready_at": at})
+            return entry is not None
+
+    def _extend(self, due: DueMessage, lease: float) -> DueMessage | None:
+        with self.folder.operation() as now:
+            entry, held = self._held(due), due.lease.renewed(now, lease)
+            if entry is None:
+                return None
+            self.folder.write("retry", entry["key"], entry | {"ready_at": held.deadline})
+            return attrs.evolve(due, lease=held)
+
+    def _cancel(self, message_id: str) -> bool:
+        with self.folder.operation():
+            keys = [entry["key"] for entry in self.folder.all("retry") if entry["id"] == message_id]
+            for key in keys:
+                self.folder.delete("retry", key)
+            return bool(keys)
+
+    def _stats(self) -> RetryStats:
+        with self.folder.operation() as now:
+            entries = self.folder.all("retry")
+            leased = sum(entry["token"] is not None for entry in entries)
+            return RetryStats(
+                waiting=len(entries) - leased,
+                leased=leased,
+                due=sum(entry["ready_at"] <= now for entry in entries),
+                next_due_at=min((entry["ready_at"] for entry in entries), default=None),
+            )
+
+
+class FolderDeadLetters(DeadLetterStore):
+    """Dead letters: numbered as they come, so that a page goes on where the one before ended."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _put(self, letter: DeadLetter) -> DeadLetter:
+        with self.folder.operation():
+            stored = self.folder.read("letter", letter.id)
+            if stored is not None and stored["letter"] is not None:
+                return _letter(stored)
+            if stored is not None:  # resolved before it came
+                letter = attrs.evolve(letter, state=DeadLetterState.RESOLVED)
+            self._write(letter.id, self.folder.next_number(), letter)
+            return letter
+
+    def _write(self, letter_id: str, number: int, letter: DeadLetter | None, at: datetime | None = None) -> None:
+        fields = None if letter is None else letter.to_dict()
+        self.folder.write("letter", letter_id, {"id": letter_id, "number": number, "letter": fields, "at": at})
+
+    def _resolve(self, letter_id: str) -> None:
+        with self.folder.operation() as now:
+            stored = self.folder.read("letter", letter_id)
+            if stored is None or stored["letter"] is None:
+                self._write(letter_id, 0, None, now)
+            else:
+                letter = attrs.evolve(_letter(stored), state=DeadLetterState.RESOLVED)
+                self._write(letter_id, stored["number"], letter)
+
+    def _get(self, letter_id: str) -> DeadLetter | None:
+        with self.folder.operation():
+            stored = self.folder.read("letter", letter_id)
+            return None if stored is None or stored["letter"] is None else _letter(stored)
+
+    def _matching(self, query: DeadLetterQuery) -> list[tuple[int, DeadLetter]]:
+        """Return numbers and letters, newest first."""
+        wanted = query.conditions()
+        stored = [each for each in self.folder.all("letter") if each["letter"] is not None]
+        found = [(int(each["number"]), _letter(each)) for each in stored]
+        found.sort(key=lambda row: -row[0])
+        return [(n, letter) for n, letter in found if all(getattr(letter, k) == v for k, v in wanted.items())]
+
+    def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+            raise ConfigurationError(f"the cursor is {cursor[:40]!r}; allowed is the cursor of the page before")
+        with self.folder.operation():
+            found = [row for row in self._matching(query) if cursor is None or row[0] < int(cursor)]
+        rows = found[:limit]
+        return DeadLetterPage([letter for _, letter in rows], str(rows[-1][0]) if len(found) > limit else None)
+
+    def _count(self, query: DeadLetterQuery) -> int:
+        with self.folder.operation():
+            return len(self._matching(query))
+
+    def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]:
+        with self.folder.operation():
+            values = [getattr(letter, facet) for _, letter in self._matching(query)]
+        tally = Counter(str(value) for value in values if value is not None)
+        return sorted(tally.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int:
+        with self.folder.operation():
+            found = sorted((letter.dead_lettered_at, number, letter.id) for number, letter in self._matching(query))
+            gone = [letter_id for died_at, _, letter_id in found if died_at < before][:limit]
+            early = [each["id"] for each in self.folder.all("letter") if each["at"] is not None and each["at"] < before]
+            for letter_id in gone + early:
+                self.folder.delete("letter", letter_id)
+            return len(gone)
+
+
+def _letter(stored: Document) -> DeadLetter:
+    return DeadLetter.from_dict(stored["letter"])
+
+
+class FolderDeliveries(DeliveryStore):
+    """The delivery log."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _load(self, document: Document | None) -> Delivery | None:
+        if document is None:
+            return None
+        document["status"] = DeliveryStatus(document["status"])
+        return Delivery(**document)
+
+    def _all(self) -> list[Delivery]:
+        return [delivery for document in self.folder.all("delivery") if (delivery := self._load(document)) is not None]
+
+    def _record(self, delivery: Delivery) -> Delivery:
+        with self.folder.operation():
+            stored = self._load(self.folder.read("delivery", delivery.message_id))
+            new = delivery.after(stored)
+            if new is not None:
+                self.folder.write("delivery", new.message_id, attrs.asdict(new))
+                return new
+            assert stored is not None
+            return stored
+
+    def _get(self, message_id: str) -> Delivery | None:
+        with self.folder.operation():
+            return self._load(self.folder.read("delivery", message_id))
+
+    def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]:
+        with self.folder.operation():
+            found = [each for each in self._all() if each.status is status and each.message_id > after]
+        return sorted(found, key=lambda each: each.message_id)[:limit]
+
+    def _counts(self) -> Mapping[DeliveryStatus, int]:
+        with self.folder.operation():
+            return dict(Counter(each.status for each in self._all()))
+
+    def _purge(self, before: datetime, limit: int) -> int:
+        with self.folder.operation():
+            old = [each for each in self._all() if each.status in FINAL and each.updated_at < before]
+            old.sort(key=lambda each: (each.updated_at, each.message_id))
+            for each in old[:limit]:
+                self.folder.delete("delivery", each.message_id)
+            return len(old[:limit])
+
+
+class FolderCircuits(CircuitStore):
+    """Pauses."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _pause(self, key: str, reason: str, by: str, until: datetime | None) -> Pause:
+        with self.folder.operation() as now:
+            pause = Pause(key=key, reason=reason, by=by, since=now, until=until)
+            self.folder.write("pause", key, attrs.asdict(pause))
+            return pause
+
+    def _resume(self, key: str) -> bool:
+        with self.folder.operation() as now:
+            stored = self.folder.read("pause", key)
+            self.folder.delete("pause", key)
+            return stored is not None and (stored["until"] is None or stored["until"] > now)
+
+    def _pauses(self) -> Sequence[Pause]:
+        with self.folder.operation() as now:
+            pauses = [Pause(**stored) for stored in self.folder.all("pause")]
+        return sorted((p for p in pauses if p.until is None or p.until > now), key=lambda pause: pause.key)
+
+
+class FolderBackend:
+    """The five stores in one folder."""
+
+    blocks = True
+
+    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
+        folder = Folder(path, clock)
+        self.claims: ClaimStore = FolderClaims(folder)
+        self.retries: RetryStore = FolderRetries(folder)
+        self.dead_letters: DeadLetterStore = FolderDeadLetters(folder)
+        self.deliveries: DeliveryStore = FolderDeliveries(folder)
+        self.circuits: CircuitStore = FolderCircuits(folder)
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        backend = FolderBackend(Path(place))
+        dispatcher = Dispatcher(lambda message, key: f"provider-{key}", backend=backend)
+        for _ in range(2):
+            print(dispatcher.handle(b'{"id": "welcome-17"}').kind.value)
+        print(sorted(path.name.partition("-")[0] for path in Path(place).glob("*.json")))
