@@ -50,9 +50,10 @@ Document = dict[str, Any]
 class Folder:
     """JSON documents in a folder: by kind and key, one operation at a time."""
 
-    def __init__(self, path: Path, clock: Clock | None) -> None:
+    def __init__(self, path: Path, clock: Clock | None, *, flush: bool) -> None:
         self.path = path
         self.clock = clock
+        self.flush = flush
         self.lock = threading.Lock()
         path.mkdir(parents=True, exist_ok=True)
 
@@ -79,8 +80,9 @@ class Folder:
         new = self.path / "new"
         with new.open("wb") as file:
             file.write(codec.pack(document))
-            file.flush()
-            os.fsync(file.fileno())
+            if self.flush:  # else only the death of processes is survived, not that of the machine
+                file.flush()
+                os.fsync(file.fileno())
         new.replace(self.file(kind, key))
 
     def delete(self, kind: str, key: str) -> None:
@@ -199,15 +201,14 @@ class FolderRetries(RetryStore):
 
     def _claim_due(self, limit: int, owner: str, lease: float) -> Sequence[DueMessage]:
         with self.folder.operation() as now:
-            ready = sorted((entry["ready_at"], entry["id"], entry["key"]) for entry in self.folder.all("retry"))
-            held = [self._hold(key, owner, now, lease) for ready_at, _, key in ready if ready_at <= now][:limit]
-            return sorted(held, key=lambda due: (due.due_at, due.message.id))
+            ready = [entry for entry in self.folder.all("retry") if entry["ready_at"] <= now]
+            ready.sort(key=lambda entry: (entry["ready_at"], entry["id"], entry["generation"]))
+            held = [self._hold(entry, owner, now, lease) for entry in ready[:limit]]
+            return sorted(held, key=lambda due: (due.due_at, due.message.id, due.generation))
 
-    def _hold(self, key: str, owner: str, now: datetime, length: float) -> DueMessage:
-        entry = self.folder.read("retry", key)
-        assert entry is not None
+    def _hold(self, entry: Document, owner: str, now: datetime, length: float) -> DueMessage:
         lease = Lease.granted(owner, self.folder.next_number(), now, length)
-        self.folder.write("retry", key, entry | {"ready_at": lease.deadline, "token": lease.token})
+        self.folder.write("retry", entry["key"], entry | {"ready_at": lease.deadline, "token": lease.token})
         message = Message(entry["id"], entry["body"], entry["attributes"], max_payload=len(entry["body"]))
         return DueMessage(message=message, generation=entry["generation"], due_at=entry["due_at"], lease=lease)
 
@@ -320,8 +321,13 @@ class FolderDeadLetters(DeadLetterStore):
         with self.folder.operation():
             found = sorted((letter.dead_lettered_at, number, letter.id) for number, letter in self._matching(query))
             gone = [letter_id for died_at, _, letter_id in found if died_at < before][:limit]
-            early = [each["id"] for each in self.folder.all("letter") if each["at"] is not None and each["at"] < before]
-            for letter_id in gone + early:
+            if (
+                query.conditions().items() <= {"state": "resolved"}.items()
+            ):  # what is resolved, whatever else is not known
+                early = [each for each in self.folder.all("letter") if each["at"] is not None and each["at"] < before]
+            else:
+                early = []
+            for letter_id in gone + [each["id"] for each in early]:
                 self.folder.delete("letter", letter_id)
             return len(gone)
 
@@ -406,8 +412,8 @@ class FolderBackend:
 
     blocks = True
 
-    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
-        folder = Folder(path, clock)
+    def __init__(self, path: Path, *, clock: Clock | None = None, flush: bool = True) -> None:
+        folder = Folder(path, clock, flush=flush)
         self.claims: ClaimStore = FolderClaims(folder)
         self.retries: RetryStore = FolderRetries(folder)
         self.dead_letters: DeadLetterStore = FolderDeadLetters(folder)

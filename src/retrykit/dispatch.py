@@ -139,6 +139,7 @@ class _DispatchFlow:
                         reason="another copy is in progress, this one waits until its lease ends",
                     )
                 case Done(record, convicted):
+                    record = yield from self._verification.reconsider(record)
                     if record.disposition is not DispositionKind.SENT or record.dead_letter_id is not None:
                         yield from self._projection.show(record, message)
                     disposition = disposition_of(record) if convicted else _duplicate(record)
@@ -179,7 +180,7 @@ class _DispatchFlow:
             return (yield from self._accepted(message, sending, sent))
         except (Exception, GeneratorExit):
             raise
-        except BaseException:  # told to stop: it is given back, or unknown if the send had begun and not answered
+        except BaseException:  # told to stop: given back, unknown if the send had begun, or sent if it had answered
             if sent is None:
                 yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
             else:

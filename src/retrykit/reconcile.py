@@ -68,11 +68,40 @@ class Verification:
             yield from self._projection.log(
                 record, DeliveryStatus.SENT_TO_PROVIDER, provider=answer.provider, provider_id=answer.provider_id
             )
-            settled = machine.sent(record, provider=answer.provider, provider_id=answer.provider_id)
-            return (yield from do(self._backend.claims.settle, settled, record.seq))
+            sent = machine.sent(record, provider=answer.provider, provider_id=answer.provider_id)
+            settled = yield from do(self._backend.claims.settle, sent, record.seq)
+            if settled is None:  # somebody else has taken over, but that it was sent is a fact
+                settled = yield from do(
+                    self._backend.claims.confirm,
+                    record.key,
+                    provider=answer.provider,
+                    provider_id=answer.provider_id,
+                )
+            return settled
         decision = self._decide(record, is_known=answer is not None)
-        settled = machine.decided(record, decision, is_unsure=answer is None)
-        return (yield from do(self._backend.claims.settle, settled, record.seq, delay=decision.delay))
+        decided = machine.decided(record, decision, is_unsure=answer is None)
+        settled = yield from do(self._backend.claims.settle, decided, record.seq, delay=decision.delay)
+        return None if settled is None else (yield from self.reconsider(settled))
+
+    def reconsider(self, record: ClaimRecord) -> Steps[ClaimRecord]:
+        """Look once more at the log of a message that was settled unsent: who learned that it was sent may have died.
+
+        Returns:
+            The record, confirmed as sent if the log says so.
+        """
+        if record.state is not ClaimState.DONE or record.disposition is DispositionKind.SENT:
+            return record
+        delivery = yield from do(self._backend.deliveries.get, record.key)
+        if delivery is None or delivery.status not in ACCEPTED:
+            return record
+        return (
+            yield from do(
+                self._backend.claims.confirm,
+                record.key,
+                provider=delivery.provider,
+                provider_id=delivery.provider_id,
+            )
+        )
 
     def _evidence(self, record: ClaimRecord) -> Steps[Sent | NotAccepted | None]:
         delivery = yield from do(self._backend.deliveries.get, record.key)

@@ -1,8 +1,10 @@
-"""The worlds of the flow tests, on each backend."""
+"""The worlds of the flow tests, on each backend and in each colour."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,14 @@ from retrykit.backends import MemoryBackend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.stores import Backend
 from retrykit.testing import ManualClock
+from retrykit.testing.harness import Drive
+from tests import capabilities
+from tests.flows.fleet import Fleet, Stage, on_stage
 from tests.flows.world import World, WorldMaker
+
+LOOPS = ["asyncio"]
+if capabilities.is_present("trio") or capabilities.is_ci():
+    LOOPS.append("trio")
 
 
 @pytest.fixture
@@ -30,11 +39,52 @@ def backend(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) 
     backend.close()
 
 
-@pytest.fixture
-def world(backend: Backend, clock: ManualClock) -> WorldMaker:
-    """Make a world with a message of its own on the test's backend."""
+@pytest.fixture(params=["sync", "asyncio"])
+def drive(request: pytest.FixtureRequest) -> Generator[Drive | None]:
+    """What runs the calls of the colour to their end; None where there is nothing to await."""
+    if request.param == "sync":
+        yield None
+    else:
+        with driving("asyncio") as drive:
+            yield drive
 
-    def make(*script: str, **options: object) -> World:
-        return World(backend, clock, script, **options)  # type: ignore[arg-type]
+
+@pytest.fixture(params=LOOPS)
+def awaiting(request: pytest.FixtureRequest) -> Generator[Drive]:
+    """What runs the calls of asynchronous flows to their end, for each event loop."""
+    with driving(request.param) as drive:
+        yield drive
+
+
+@contextmanager
+def driving(loop: str) -> Generator[Drive]:
+    """Give what runs a coroutine to its end in the event loop of that name."""
+    if loop == "trio":
+        import trio
+
+        yield lambda coroutine: trio.run(lambda: coroutine)
+        return
+    with asyncio.Runner() as runner:
+        yield runner.get_loop().run_until_complete  # a third of the time of `runner.run`
+
+
+@pytest.fixture
+def stage(backend: Backend, clock: ManualClock, drive: Drive | None) -> Generator[Stage]:
+    with on_stage(backend, clock, drive) as stage:
+        yield stage
+
+
+@pytest.fixture
+def world(stage: Stage) -> WorldMaker:
+    """Make a world with a message and a fleet of its own on the test's backend."""
+
+    def make(*script: str, kills: bool = False, lookups: tuple[str, ...] = (), **options: object) -> World:
+        return World(Fleet(stage, **options), script, kills=kills, lookups=lookups)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def soaking(scale: Callable[[int], int]) -> bool:
+    """Whether what is enumerated may take minutes."""
+    return scale(100) == 100

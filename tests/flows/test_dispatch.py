@@ -39,7 +39,7 @@ from retrykit.errors import (
 from retrykit.events import AttemptFailed, Event, MessageHandled, OutcomeVerified
 from retrykit.fingerprint import fingerprint
 from retrykit.stores import Backend, ClaimState, DeliveryStatus, PoisonRule, as_async
-from retrykit.testing import ManualClock
+from retrykit.testing import ManualClock, Paused
 from tests.colours import Runner, both_loops
 
 K = DispositionKind
@@ -547,22 +547,22 @@ def test_handle_interrupted_in_the_send_leaves_an_unknown_outcome(backend: Backe
     assert (disposition.kind, disposition.failure) == (K.SENT, None)
 
 
-def test_handle_interrupted_after_the_answer_keeps_the_acceptance(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A known acceptance is not thrown away because somebody pressed Ctrl-C before it was written to the log."""
-    dispatcher = Dispatcher(Outbox("p-1"), backend=backend)
-
-    def interrupted(*_args: Any, **_kwargs: Any) -> Any:
-        raise KeyboardInterrupt
-        yield
-
-    monkeypatch.setattr(dispatcher._projection, "log", interrupted)
+@pytest.mark.parametrize("step", ["log", "settle"])
+def test_handle_interrupted_after_the_answer_keeps_the_acceptance(backend: Backend, step: str) -> None:
+    """A known acceptance is not thrown away because somebody pressed Ctrl-C: the claim and the log both have it."""
+    worker = Paused(Dispatcher(Outbox("p-1"), backend=backend)._handle(BODY, None))
+    while (
+        worker.step is None
+        or worker.step.fn != {"log": backend.deliveries.record, "settle": backend.claims.settle}[step]
+    ):
+        worker.make_step()
+    worker.interrupt(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        dispatcher.handle(BODY)
-    record = backend.claims.get("m1")
-    assert record is not None
+        worker.finish()
+    record, delivery = backend.claims.get("m1"), backend.deliveries.get("m1")
+    assert record is not None and delivery is not None
     assert (record.disposition, record.provider_id) == (K.SENT, "p-1")
+    assert (delivery.status, delivery.provider_id) == ("sent_to_provider", "p-1")
 
 
 def test_handle_verified_twice_as_not_accepted_is_known_to_have_failed(backend: Backend, clock: ManualClock) -> None:

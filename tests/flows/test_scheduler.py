@@ -16,7 +16,8 @@ from retrykit.reconcile import AsyncReconciler, Reconciler, ReconcileReport
 from retrykit.stores import Backend, as_async
 from retrykit.testing import ManualClock
 from tests.colours import Runner, both_loops
-from tests.flows.world import LEASE, WorldMaker
+from tests.flows.fleet import LEASE
+from tests.flows.world import WorldMaker
 
 
 def schedule(backend: Backend, clock: ManualClock, *ids: str, wait: float = 0.0) -> None:
@@ -163,7 +164,7 @@ def test_reconciler_reports_what_it_settled(world: WorldMaker, backend: Backend,
     """One run settles the accepted, lets the others go on, and says how many of each there were."""
     accepted, lost, unsure = world("reply lost"), world("request lost"), world("request lost", lookup=False)
     for here in (accepted, lost, unsure):
-        here.end(here.begin(0))
+        here.end(here.begin())
     clock.advance("30s")
     answers: dict[str, Sent | NotAccepted | None] = {accepted.key: Sent("p-1", "ses"), lost.key: NotAccepted()}
     heard: list[Event] = []
@@ -182,7 +183,7 @@ def test_reconciler_without_an_answer_gives_up_at_the_maximum_age(
 ) -> None:
     """An outcome that nobody can tell goes to a person; the copy that waits brings the evidence."""
     here = world("request lost", lookup=False)
-    here.end(here.begin(0))
+    here.end(here.begin())
     reconciler = Reconciler(backend, clock=clock)
     report = ReconcileReport()
     while not report.given_up:
@@ -197,12 +198,12 @@ def test_reconciler_loses_its_hold_and_leaves_the_message_alone(
 ) -> None:
     """A reconciler whose lookup took longer than its lease changes nothing that somebody else has taken over."""
     here = world("reply lost")
-    here.end(here.begin(0))
+    here.end(here.begin())
     clock.advance("30s")
 
     def slow(_key: str) -> NotAccepted:
         clock.advance(LEASE)
-        here.reconciler.run_once()
+        here.fleet.begin(here.fleet.reconciling()).finish()
         return NotAccepted()
 
     assert Reconciler(backend, lookup=slow, lease=LEASE, clock=clock).run_once() == ReconcileReport()
@@ -216,7 +217,7 @@ def test_async_reconciler_is_the_same_flow(
 ) -> None:
     """The asynchronous reconciler settles as the synchronous one, under asyncio and trio."""
     here = world("reply lost")
-    here.end(here.begin(0))
+    here.end(here.begin())
     clock.advance("30s")
 
     async def lookup(_key: str) -> Sent:

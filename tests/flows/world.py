@@ -1,27 +1,31 @@
-"""A small world around one message: the application's queue, a provider that keeps count, and a clock that is moved.
+"""A small world around one message: its copies in the application's queue, and what the provider does with it.
 
-Flows are driven step by step, so a test may let a process die or stand still before any store operation. The provider
-remembers what it accepted, and the world checks the invariants when everything has come to rest.
+Flows are driven step by step, so a test may let a process die or stand still before any store operation. The world notes
+what must never happen when it happens, and checks the invariants when everything has come to rest.
 """
 
 from __future__ import annotations
 
 import smtplib
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from itertools import count
 
-from retrykit import EMAIL_MATRIX, Dispatcher, Message, PolicyMatrix, RetryScheduler
+from retrykit import Message
 from retrykit._steps import Steps
 from retrykit.dead_letter import DeadLetterState
-from retrykit.decision import Action, Disposition, DispositionKind
+from retrykit.decision import Action, DeadLetterReason, Disposition, DispositionKind
 from retrykit.delivery import NotAccepted, Sent
 from retrykit.machines.status import ACCEPTED
-from retrykit.reconcile import Reconciler
-from retrykit.stores import Backend, ClaimState, DeadLetterQuery, DeliveryStatus
-from retrykit.testing import ManualClock, Paused, run_until
+from retrykit.stores import ClaimState, DeadLetterQuery, DeliveryStatus
+from retrykit.testing import Paused
+from tests.flows.audit import audit
+from tests.flows.fleet import LEASE, Fleet
 
-LEASE = 120.0
 NUMBERS = count(1)
+
+PRECISION = 0.001
+"""Seconds; instants are kept in milliseconds."""
 
 REPLIES = {
     "temporary": (451, b"4.7.1 Greylisted, please come back later"),
@@ -37,45 +41,44 @@ class WorkerKilledError(BaseException):
 
 
 class World:
-    """One message and everything around it.
+    """One message of a fleet.
 
     Args:
-        backend: shared by the worlds of a test; each world has a message id of its own.
-        clock: the backend's.
+        fleet: the processes around it.
         script: what the provider does at the first, second, ... send; afterwards it accepts.
-        matrix: the policy.
         kills: whether the payload kills whoever parses it.
-        lookup: whether the provider can be asked.
+        lookups: "cannot tell" or "down" for each of the first lookups; afterwards they tell the truth.
+        key: the message id; None: a new one.
     """
 
     def __init__(
         self,
-        backend: Backend,
-        clock: ManualClock,
+        fleet: Fleet,
         script: Sequence[str] = (),
         *,
-        matrix: PolicyMatrix = EMAIL_MATRIX,
         kills: bool = False,
-        lookup: bool = True,
+        lookups: Sequence[str] = (),
+        key: str | None = None,
     ) -> None:
-        self.backend = backend
-        self.clock = clock
+        self.fleet = fleet
+        self.backend, self.clock = fleet.backend, fleet.clock
         self.script = list(script)
         self.kills = kills
-        self.key = f"message-{next(NUMBERS)}"
+        self.lookups = list(lookups)
+        self.key = key or f"message-{next(NUMBERS)}"
         self.message = Message(self.key, {"to": "somebody"}, {"campaign_id": "spring", "recipient": "a@example.org"})
         self.queue: list[Message] = [self.message]
-        self.accepted = 0
         self.failed_sends = 0
         self.crashes = 0
         self.dispositions: list[Disposition] = []
+        self.violations: list[str] = []
         self.was_accepted_in_log = False
-        asked = self.lookup if lookup else None
-        self.dispatcher = Dispatcher(
-            self.send, backend=backend, parse=self.parse, lookup=asked, matrix=matrix, lease=LEASE, clock=clock
-        )
-        self.scheduler = RetryScheduler(backend, self.queue.append, lease=LEASE, clock=clock)
-        self.reconciler = Reconciler(backend, lookup=asked, matrix=matrix, lease=LEASE, clock=clock)
+        fleet.worlds[self.key] = self
+
+    @property
+    def accepted(self) -> int:
+        """How often the provider accepted it."""
+        return sum(key == self.key for key, _ in self.fleet.acceptances)
 
     def parse(self, message: Message) -> Message:
         """Parse, unless the payload kills."""
@@ -83,27 +86,17 @@ class World:
             raise WorkerKilledError
         return message
 
-    def send(self, message: Message, key: str) -> str:
+    def send(self) -> str:
         """Do what the script says, and keep count."""
-        record = self.backend.claims.get(key)
-        assert record is not None and record.state is ClaimState.SENDING
-        for attempt in record.tries:
-            if attempt.action is Action.RETRY:
-                waited = (self.clock.now() - attempt.failed_at).total_seconds()
-                assert waited >= attempt.delay, "a try before its wait was over"
-        letters = self.backend.dead_letters.search(DeadLetterQuery(message_id=key)).letters
-        assert not letters, "sent while it stands in the dead letters"
+        self._look_at_send()
         outcome = self.script.pop(0) if self.script else "accepted"
-        if outcome not in ("accepted", "reply lost"):
+        if outcome != "accepted":
             self.failed_sends += 1
+        if outcome in ("accepted", "reply lost"):
+            self.fleet.acceptances.append((self.key, self.clock.now()))
         if outcome == "accepted":
-            self.accepted += 1
-            return f"provider-{key}"
-        if outcome == "reply lost":
-            self.accepted += 1
-            self.failed_sends += 1
-            raise TimeoutError("timed out")
-        if outcome == "request lost":
+            return f"provider-{self.key}"
+        if outcome in ("reply lost", "request lost"):
             raise TimeoutError("timed out")
         if outcome == "refused connection":
             raise ConnectionRefusedError("refused")
@@ -111,36 +104,70 @@ class World:
             raise ValueError("a bug in the sender")
         raise smtplib.SMTPResponseException(*REPLIES[outcome])
 
-    def lookup(self, key: str) -> Sent | NotAccepted | None:
-        """Answer truthfully whether the message was accepted."""
-        return Sent(f"provider-{key}") if self.accepted else NotAccepted()
+    def _look_at_send(self) -> None:
+        """Note what forbids this send; an error raised here would be taken for the provider's."""
+        record = self.backend.claims.get(self.key)
+        delivery = self.backend.deliveries.get(self.key)
+        if record is None or record.state is not ClaimState.SENDING:
+            self.violations.append("a send that was not marked")
+        for attempt in record.tries if record is not None else ():
+            waited = (self.clock.now() - attempt.failed_at).total_seconds()
+            if attempt.action is Action.RETRY and waited < attempt.delay - PRECISION:
+                self.violations.append(f"a try after {waited} s of a wait of {attempt.delay} s")
+        if self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters:
+            self.violations.append("sent while it stands in the dead letters")
+        if delivery is not None and delivery.status is DeliveryStatus.BOUNCED_PERMANENT:
+            self.violations.append("sent although it bounced")
 
-    def begin(self, steps: int) -> Paused[Disposition]:
-        """Let a worker take the first copy and make `steps` steps; the copy stays until `end`."""
-        return run_until(self.handling(self.queue[0]), steps)
+    def lookup(self) -> Sent | NotAccepted | None:
+        """Answer truthfully whether the message was accepted, if this lookup can tell."""
+        answer = self.lookups.pop(0) if self.lookups else "truth"
+        if answer == "down":
+            raise ConnectionRefusedError("the provider's status service is down")
+        if answer == "cannot tell":
+            return None
+        return Sent(f"provider-{self.key}") if self.accepted else NotAccepted()
 
     def handling(self, message: Message) -> Steps[Disposition]:
         """Return the flow of one `handle`."""
-        return self.dispatcher._handle(message, None)
+        return self.fleet.dispatcher._handle(message, None)
+
+    def begin(self, steps: int = 0) -> Paused[Disposition]:
+        """Let a worker take the first copy and make `steps` steps."""
+        return self.fleet.begin(self.handling(self.queue.pop(0)), steps)
 
     def crash(self, steps: int) -> bool:
         """Let a worker die before its step number `steps`, its copy being delivered again; False: it had ended."""
+        copy = self.queue[0]
         try:
             worker = self.begin(steps)
         except WorkerKilledError:
-            self.crashes += 1
-            return True
-        if worker.done:
-            self.end(worker)
-            return False
+            pass
+        else:
+            if worker.done:
+                self.end(worker)
+                return False
         self.crashes += 1
+        self.queue.append(copy)
         return True
 
-    def end(self, worker: Paused[Disposition]) -> None:
-        """Let a worker finish and ack its copy."""
-        self.dispositions.append(worker.finish())
-        self.queue.pop(0)
+    def end(self, worker: Paused[Disposition]) -> Disposition:
+        """Let a worker finish; its copy is acked."""
+        disposition = worker.finish()
+        self.dispositions.append(disposition)
         self.look_at_log()
+        return disposition
+
+    def empty_queue(self) -> None:
+        """Handle the copies in the queue without faults but those of a payload that kills."""
+        while self.queue:
+            copy = self.queue[0]
+            try:
+                self.end(self.begin())
+            except WorkerKilledError:
+                self.crashes += 1
+                self.queue.append(copy)
+                self.clock.advance(LEASE)
 
     def look_at_log(self) -> None:
         """Check that a known acceptance is never forgotten by the log."""
@@ -150,49 +177,30 @@ class World:
         self.was_accepted_in_log = accepted
 
     def settle(self) -> None:
-        """Let everything run on without faults until nothing is left to do."""
-        for _ in range(80):
-            while self.queue:
-                try:
-                    self.end(self.begin(0))
-                except WorkerKilledError:
-                    self.crashes += 1
-                    self.clock.advance(LEASE)
-            self.reconciler.run_once()
-            self.look_at_log()
-            if self.scheduler.run_once():
-                continue
-            next_due = self.backend.retries.stats().next_due_at
-            if next_due is None:
-                return
-            self.clock.move_to(max(next_due, self.clock.now()))
-        raise AssertionError("it goes round for ever")
+        """Let the whole fleet run on without faults until nothing is left to do."""
+        self.fleet.settle()
 
     def check(self) -> DispositionKind:
         """Check the invariants at rest, and return what became of the message."""
-        record = self.backend.claims.get(self.key)
-        delivery = self.backend.deliveries.get(self.key)
-        letters = self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters
-        assert record is not None and record.state is ClaimState.DONE, record
-        assert record.disposition is not None and delivery is not None
-        assert self.accepted <= 1, "sent twice"
-        assert len(letters) <= 1, "two letters for one death"
-        sent = delivery.status in ACCEPTED
-        quarantined = [letter for letter in letters if letter.state is DeadLetterState.QUARANTINED]
-        bounced = delivery.status is DeliveryStatus.BOUNCED_PERMANENT
-        assert [sent, bool(quarantined), bounced].count(True) == 1, (record, delivery, letters)
-        assert sent == (record.disposition is DispositionKind.SENT)
-        if record.failure is None or record.failure.outcome != "unknown":
-            assert sent == (self.accepted == 1), "what the provider has and what is recorded differ"
-        if sent:
-            assert self.accepted == 1
-        counters = record.counters
-        assert counters.failed <= self.failed_sends + (record.failure is not None and record.failure.stage == "parse")
+        record = audit(self.backend, self.message, self.accepted)
+        assert not self.violations, f"{self.key}: {self.violations}"
+        counters, failure = record.counters, record.failure
+        unsent = failure is not None and failure.stage in ("parse", "validate", "render")
+        assert counters.failed <= self.failed_sends + unsent, "a failed try counted that was none"
         assert counters.failed + counters.crashed <= self.failed_sends + self.crashes, "a try counted that was none"
-        for letter in quarantined:
-            assert letter.original_payload == self.message.body
-            assert letter.attempts == record.attempts
+        told = {disposition.kind for disposition in self.dispositions}
+        assert DispositionKind.SENT not in told or record.disposition is DispositionKind.SENT, "an acceptance was lost"
+        if record.reason is DeadLetterReason.POISON_MESSAGE and record.disposition is not DispositionKind.SENT:
+            assert record.settled_at is not None
+            recent = record.crashes_since(record.settled_at - timedelta(hours=72))
+            assert recent == 3, f"condemned after {recent} crashes"
+        if self.kills:
+            assert record.reason is DeadLetterReason.POISON_MESSAGE, "a killer that is not condemned"
+        for letter in self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters:
+            assert (letter.state is DeadLetterState.RESOLVED) == (record.disposition is DispositionKind.SENT)
+        assert record.disposition is not None
         return record.disposition
 
 
 WorldMaker = Callable[..., World]
+"""Makes a world of its own fleet: `make(*script, **options)`, with the options of both."""

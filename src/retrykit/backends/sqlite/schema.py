@@ -1,7 +1,7 @@
 """The tables of the SQLite file, and how they grew from version to version.
 
-A migration only adds: tables, columns that may be empty, indexes, triggers. So a process that still runs the version before
-may go on writing to a file that a newer one has migrated, and what it writes is complete.
+A migration adds tables, columns that may be empty, and triggers, and it changes indexes; it takes nothing away. So a process
+that still runs the version before may go on writing to a file that a newer one has migrated, and what it writes is complete.
 
 What has to be counted is counted by triggers, in the same transaction as the row that is counted, whoever writes it.
 """
@@ -110,6 +110,8 @@ _TOTALS_AND_RETENTION: Final = (
     CREATE TRIGGER retrykit_dead_letter_gone AFTER DELETE ON retrykit_dead_letters WHEN old.record IS NOT NULL
     BEGIN {_DISCOUNT_ONE} END
     """,
+    "DROP INDEX retrykit_retries_ready",
+    "CREATE INDEX retrykit_retries_ready ON retrykit_retries (ready_at, message_id, generation)",
     "CREATE INDEX retrykit_retries_leased ON retrykit_retries (lease_token) WHERE lease_token IS NOT NULL",
     "CREATE INDEX retrykit_deliveries_age ON retrykit_deliveries (updated_at, status)",
 )
