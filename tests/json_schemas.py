@@ -10,7 +10,7 @@ from datetime import datetime
 import jsonschema
 from hypothesis import strategies as st
 
-from tests.strategies import json_values
+from retrykit.testing.strategies import json_values
 
 _STRUCTURE = {"type", "enum", "const", "anyOf", "allOf", "if", "then", "not", "$ref", "$defs", "required", "properties"}
 _LIMITS = {"additionalProperties", "items", "minimum", "maximum", "pattern", "format"}

@@ -8,9 +8,9 @@ import retrykit
 from tests.fresh import run_fresh
 
 NAMES = """
-AsyncDispatcher AsyncRetryScheduler Action DeadLetter Decision Dispatcher Disposition EMAIL_MATRIX ErrorClass
-HTTP_API_MATRIX ErrorClassifier ErrorGroup Failure Message Outcome PolicyMatrix RetryLater RetryPolicy RetryScheduler RetrykitError
-SmtpReply TaggedError open_async_backend open_backend retry stage tag
+AsyncDispatcher AsyncRetryScheduler Action CircuitBreaker DeadLetter Decision Dispatcher Disposition EMAIL_MATRIX ErrorClass
+HTTP_API_MATRIX ErrorClassifier ErrorGroup Failover Failure Message Outcome PolicyMatrix Provider RetryBudget RetryLater RetryPolicy RetryScheduler RetrykitError
+SmtpReply TaggedError open_async_backend open_backend resilient retry stage tag
 """.split()
 
 

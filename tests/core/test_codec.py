@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from retrykit.codec import decode, encode, pack, unpack
 from retrykit.decision import Action
 from retrykit.errors import InvalidPayloadError
-from tests.strategies import any_text, json_values
+from retrykit.testing.strategies import any_text, json_values
 
 
 @given(json_values)

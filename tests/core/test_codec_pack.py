@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from retrykit.codec import MAX_DEPTH, decode, encode, pack, unpack
 from retrykit.decision import Action
 from retrykit.errors import InvalidPayloadError
+from retrykit.testing.strategies import any_text, json_values
 from tests.fresh import run_fresh
-from tests.strategies import any_text, json_values
 
 offsets = st.integers(-86_399, 86_399).map(lambda seconds: timezone(timedelta(seconds=seconds)))
 tag_like_keys = st.sampled_from(["$", "$$", "$date", "$datetime", "$moon"]) | any_text

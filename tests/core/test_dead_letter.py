@@ -15,7 +15,7 @@ from retrykit.dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState, de
 from retrykit.decision import DeadLetterReason
 from retrykit.errors import ConfigurationError, InvalidPayloadError
 from retrykit.failure import ErrorClass, ErrorGroup
-from tests.strategies import any_text, json_values, letters
+from retrykit.testing.strategies import any_text, json_values, letters
 
 MINIMAL = {
     "message_id": "welcome-17",

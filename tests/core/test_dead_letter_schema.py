@@ -16,8 +16,8 @@ from retrykit.dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState, de
 from retrykit.decision import Action, Attempt, DeadLetterReason
 from retrykit.errors import InvalidPayloadError
 from retrykit.failure import BUILT_IN_CLASSES, ErrorGroup, Failure, Outcome
+from retrykit.testing.strategies import letters
 from tests.json_schemas import documents
-from tests.strategies import letters
 
 SCHEMA = dead_letter_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass, ErrorGroup
-from tests.strategies import error_classes
+from retrykit.testing.strategies import error_classes
 
 CARD_DECLINED = ErrorClass("card_declined", group=ErrorGroup.PERMANENT_RECIPIENT)
 

@@ -15,7 +15,7 @@ from retrykit.codec import decode, encode
 from retrykit.decision import Action, Attempt, DeadLetterReason, Decision, Disposition, DispositionKind
 from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
-from tests.strategies import attempts, failures
+from retrykit.testing.strategies import attempts, failures
 
 FAILURE = Failure(
     error_class=ErrorClass.MAILBOX_FULL,

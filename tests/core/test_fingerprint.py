@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retrykit.failure import ErrorClass, Failure, Outcome
 from retrykit.fingerprint import fingerprint, normalise
-from tests.strategies import any_text, failures
+from retrykit.testing.strategies import any_text, failures
 
 FAILURE = Failure(
     error_class=ErrorClass.MAILBOX_FULL,

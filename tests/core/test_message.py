@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retrykit.errors import InvalidMessageError, InvalidPayloadError, PayloadTooLargeError
 from retrykit.message import DEFAULT_MAX_PAYLOAD, Message, check_id, receive
-from tests.strategies import any_text, json_values, keys, messages
+from retrykit.testing.strategies import any_text, json_values, keys, messages
 
 BROKEN = b'{"id": "welcome-17", "recipient": "ada@exa'
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrykit.errors import ConfigurationError
+from retrykit.testing.strategies import instants
 from retrykit.times import from_iso, from_millis, later, seconds, to_iso, to_millis, utc
-from tests.strategies import instants
 
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass, Failure, Outcome
 from retrykit.lease import Lease
 from retrykit.machines.claim import HISTORY_LIMIT, ClaimRecord, ClaimState, Counters, PoisonRule, is_crash
-from tests.strategies import claim_records
+from retrykit.testing.strategies import claim_records
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -266,3 +266,16 @@ def test_confirm_fences_the_holder_out():
         is None
     )
     assert machine.begin_send(record, held.seq, lease=LEASE, now=at(2)) is None
+
+
+def test_confirm_fills_in_what_was_not_known_yet():
+    """Field by field; what is known and when it was settled stay, and the number grows."""
+    held = sending()
+    record = settled(held, machine.sent(held, provider="ses"))
+    known = machine.confirm(record, "k", provider="other", provider_id="p-1", now=at(9))
+    assert attrs.evolve(record, provider_id="p-1", seq=record.seq + 1) == known
+    assert machine.confirm(known, "k", provider="other", provider_id="p-2", now=at(10)) is known
+    bare = machine.confirm(None, "k", provider=None, provider_id=None, now=NOW)
+    assert attrs.evolve(bare, provider="ses", seq=2) == machine.confirm(
+        bare, "k", provider="ses", provider_id=None, now=at(9)
+    )

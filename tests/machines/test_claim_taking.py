@@ -183,7 +183,7 @@ def test_take_unknown_holds_what_may_have_been_sent_once_it_is_time(make, due):
     """A verification that is due, a send whose holder is gone, and a verifier that is gone."""
     before = make()
     assert machine.is_unsettled(before, at(due) - timedelta(milliseconds=1)) is False
-    assert machine.take_unknown(before, owner="me", lease=LEASE, now=at(due - 0.001)) is None
+    assert machine.take_unknown(before, owner="other", lease=LEASE, now=at(due - 0.001)) is None
     assert machine.is_unsettled(before, at(due)) is True
     record = machine.take_unknown(before, owner="other", lease=LEASE, now=at(due))
     assert (ClaimState.UNKNOWN, before.seq + 1) == (record.state, record.seq)

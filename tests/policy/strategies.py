@@ -19,7 +19,7 @@ from retrykit.policy import (
     plus_minus,
     upward,
 )
-from tests.strategies import error_classes
+from retrykit.testing.strategies import error_classes
 
 HIGHEST = math.nextafter(1.0, 0.0)
 """The largest number that a source of randomness gives."""

@@ -14,10 +14,10 @@ from retrykit.decision import Action, DeadLetterReason
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
 from retrykit.policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix, RetryPolicy, decorrelated, delays
 from retrykit.policy.backoff import MAX_DELAY, Delays
+from retrykit.testing.strategies import attempts, failures, instants
 from retrykit.times import later
 from tests.policy.examples import failed, history
 from tests.policy.strategies import Fixed, backoffs, chains, matrices, named_backoffs, policies
-from tests.strategies import attempts, failures, instants
 
 E, G = ErrorClass, ErrorGroup
 

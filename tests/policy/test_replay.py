@@ -16,8 +16,8 @@ from retrykit.decision import Action, Attempt, DeadLetterReason
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
 from retrykit.policy import EMAIL_MATRIX, PolicyMatrix, RetryPolicy, delays
 from retrykit.policy.replay import replay
+from retrykit.testing.strategies import letters
 from tests.policy.strategies import matrices
-from tests.strategies import letters
 
 E, G = ErrorClass, ErrorGroup
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import random
 import signal
 import sys
 import traceback
 
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.message import Message
-from retrykit.stores import Claimed
 
 
 def in_child(fn, *, unprivileged=False):
@@ -41,28 +39,6 @@ def in_child(fn, *, unprivileged=False):
     succeeded, result = pickle.loads(data)
     assert succeeded, result
     return result
-
-
-def race_for_claims(path, keys, seed, barrier, answers):
-    """Claim every key, in an order of this process's own, and report the keys that were granted."""
-    backend = SQLiteBackend(path, synchronous="normal")
-    keys = list(keys)
-    random.Random(seed).shuffle(keys)
-    barrier.wait(30)
-    answers.put([key for key in keys if type(backend.claims.claim(key, owner=f"process-{seed}")) is Claimed])
-    backend.close()
-
-
-def race_for_due(path, seed, barrier, answers):
-    """Take what is due in small batches until nothing is left, and report it."""
-    backend = SQLiteBackend(path, synchronous="normal")
-    taken = []
-    barrier.wait(30)
-    while batch := backend.retries.claim_due(3, owner=f"process-{seed}", lease="1h"):
-        taken += [(due.message.id, due.lease.token) for due in batch]
-        assert all(backend.retries.ack(due) for due in batch[::2])
-    answers.put(taken)
-    backend.close()
 
 
 def open_at_once(path, seed, barrier, answers):

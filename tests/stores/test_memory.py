@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from retrykit.backends import MemoryBackend
 from retrykit.stores import AsyncBackend, Backend, as_async
-from retrykit.testing.conformance import CircuitStoreSuite, Place
+from retrykit.testing.conformance import (
+    CircuitStoreSuite,
+    ClaimStoreSuite,
+    DeadLetterStoreSuite,
+    DeliveryStoreSuite,
+    Place,
+    RetryStoreSuite,
+)
 
 FEATURES = frozenset({"megabyte", "surrogates"})
 
@@ -27,3 +34,27 @@ class TestCircuits(Memory, CircuitStoreSuite): ...
 
 
 class TestAsyncCircuits(AsyncMemory, CircuitStoreSuite): ...
+
+
+class TestDeadLetters(Memory, DeadLetterStoreSuite): ...
+
+
+class TestAsyncDeadLetters(AsyncMemory, DeadLetterStoreSuite): ...
+
+
+class TestDeliveries(Memory, DeliveryStoreSuite): ...
+
+
+class TestAsyncDeliveries(AsyncMemory, DeliveryStoreSuite): ...
+
+
+class TestClaims(Memory, ClaimStoreSuite): ...
+
+
+class TestAsyncClaims(AsyncMemory, ClaimStoreSuite): ...
+
+
+class TestRetries(Memory, RetryStoreSuite): ...
+
+
+class TestAsyncRetries(AsyncMemory, RetryStoreSuite): ...

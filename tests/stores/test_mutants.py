@@ -20,6 +20,12 @@ class Recorder:
     def __init__(self):
         self.outcomes = {}
 
+    def pytest_collection_finish(self):  # that a property fails is enough: nobody reads its smallest example
+        import hypothesis
+
+        hypothesis.settings.register_profile("any failure", hypothesis.settings(), phases=[hypothesis.Phase.generate])
+        hypothesis.settings.load_profile("any failure")
+
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.failed:
             cls, name = report.nodeid.split("::")[-2:]

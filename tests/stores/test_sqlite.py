@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.stores import AsyncBackend, Backend, as_async
-from retrykit.testing.conformance import CircuitStoreSuite, Place
+from retrykit.testing.conformance import (
+    CircuitStoreSuite,
+    ClaimStoreSuite,
+    DeadLetterStoreSuite,
+    DeliveryStoreSuite,
+    Place,
+    RetryStoreSuite,
+)
 
 FEATURES = frozenset({"reopen", "processes", "fork", "megabyte"})
 
 
 def open_sqlite(place: Place) -> Backend:
-    return SQLiteBackend(place.folder / "store.db", clock=place.clock, synchronous="normal")
+    return SQLiteBackend(place.folder / "it's {odd} % name.db", clock=place.clock, synchronous="normal")
 
 
 class SQLite:
@@ -31,3 +38,31 @@ class TestCircuits(SQLite, CircuitStoreSuite): ...
 
 
 class TestAsyncCircuits(AsyncSQLite, CircuitStoreSuite): ...
+
+
+class TestDeadLetters(SQLite, DeadLetterStoreSuite): ...
+
+
+class TestAsyncDeadLetters(AsyncSQLite, DeadLetterStoreSuite): ...
+
+
+class TestDeliveries(SQLite, DeliveryStoreSuite): ...
+
+
+class TestAsyncDeliveries(AsyncSQLite, DeliveryStoreSuite): ...
+
+
+class TestClaims(SQLite, ClaimStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestAsyncClaims(AsyncSQLite, ClaimStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestRetries(SQLite, RetryStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestAsyncRetries(AsyncSQLite, RetryStoreSuite):
+    features = FEATURES | {"surrogates"}

@@ -12,8 +12,8 @@ from retrykit.errors import StoreCorruptError
 from retrykit.machines import claim as machine
 from retrykit.message import Message
 from retrykit.stores import Claimed, Delivery, DeliveryStatus
+from retrykit.testing.conformance.dead_letters_samples import letter
 from tests.machines.claims import RETRY, TIMEOUT
-from tests.stores.test_dead_letters import letter
 
 NOT_A_RECORD = ["", "{", "null", "[]", "5", '"text"', "{}", "\x00", "[1, 2]", '{"schema_version": 1}']
 

@@ -17,7 +17,6 @@ import pytest
 
 from retrykit.backends.sqlite import SQLiteBackend, connections
 from retrykit.machines import claim as machine
-from retrykit.message import Message
 from retrykit.stores import Claimed, ClaimState
 from retrykit.testing import ManualClock
 from tests.capabilities import require
@@ -43,23 +42,6 @@ def race(work, *args):
         process.join(50)
         assert process.exitcode == 0
     return results
-
-
-def test_processes_racing_for_keys_each_is_granted_once(path):
-    """Exactly one process holds each key."""
-    keys = [f"key-{number}" for number in range(40)]
-    granted = race(processes.race_for_claims, path, keys)
-    assert sorted(keys) == sorted(key for each in granted for key in each)
-
-
-def test_processes_taking_due_messages_each_is_handed_out_once(path):
-    """No entry twice, and no token twice for an entry."""
-    backend = SQLiteBackend(path, synchronous="normal")
-    for number in range(40):
-        backend.retries.schedule(Message(f"m-{number}", number), ManualClock().now())
-    taken = [entry for each in race(processes.race_for_due, path) for entry in each]
-    assert sorted(f"m-{number}" for number in range(40)) == sorted(message_id for message_id, _ in taken)
-    backend.close()
 
 
 def test_processes_opening_a_new_file_at_once_all_succeed(path):

@@ -1,36 +1,24 @@
-"""The SQLite backend under many threads, and under interruptions at any point of an operation."""
+"""The SQLite backend beside many threads, and under interruptions at any point of an operation."""
 
 from __future__ import annotations
 
 import gc
 import os
-import random
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from retrykit.backends import MemoryBackend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.errors import StoreUnavailableError
-from retrykit.machines import claim as machine
 from retrykit.message import Message
-from retrykit.stores import Claimed, InProgress
+from retrykit.stores import Claimed
 from retrykit.testing import ManualClock
 
 THREADS = 8
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def shared(request, path, clock):
-    """A backend that all threads share."""
-    made = MemoryBackend(clock=clock) if request.param == "memory" else SQLiteBackend(path, synchronous="normal")
-    yield made
-    made.close()
 
 
 def in_threads(work):
@@ -43,46 +31,6 @@ def in_threads(work):
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(begin, range(THREADS)))
-
-
-def test_many_threads_racing_for_a_key_one_is_granted(shared):
-    """Exactly one for each of 50 keys; all others see it in progress."""
-    keys = [f"key-{number}" for number in range(50)]
-
-    def work(number):
-        order = random.Random(number).sample(keys, len(keys))
-        return {key: type(shared.claims.claim(key, owner=f"thread-{number}")) for key in order}
-
-    answers = in_threads(work)
-    for key in keys:
-        expected = {Claimed: 1, InProgress: THREADS - 1}
-        assert expected == Counter(answer[key] for answer in answers)
-        assert shared.claims.get(key).counters.started == 1
-
-
-def test_many_threads_taking_due_messages_each_is_handed_out_once(shared, clock):
-    """Nothing twice, nothing forgotten."""
-    for number in range(60):
-        shared.retries.schedule(Message(f"m-{number}", number), clock.now())
-
-    def work(number):
-        taken = []
-        while batch := shared.retries.claim_due(4, owner=f"thread-{number}", lease="1h"):
-            taken += [due.message.id for due in batch if shared.retries.ack(due)]
-        return taken
-
-    taken = [message_id for each in in_threads(work) for message_id in each]
-    assert sorted(f"m-{number}" for number in range(60)) == sorted(taken)
-    assert shared.retries.stats().waiting == shared.retries.stats().leased == 0
-
-
-def test_many_threads_settling_one_hold_one_decision_stands(shared):
-    """All repeat the same token with a decision of their own."""
-    held = shared.claims.claim("k", owner="me").record
-    answers = in_threads(lambda number: shared.claims.settle(machine.sent(held, provider_id=str(number)), held.seq))
-    stored = shared.claims.get("k")
-    assert answers.count(None) == THREADS - 1
-    assert stored in answers
 
 
 def test_writer_waits_for_another_thread_no_longer_than_the_timeout(path):

@@ -141,7 +141,7 @@ class _Retries(RetryStore):
     def _claim_due(self, limit: int, owner: str, lease: float) -> Sequence[DueMessage]:
         with self._shared.locked() as now:
             ready = [entry for entry in self._entries.values() if entry.ready_at <= now]
-            ready.sort(key=lambda entry: (entry.ready_at, entry.message.id))
+            ready.sort(key=lambda entry: (entry.ready_at, entry.message.id, entry.generation))
             claimed: list[DueMessage] = []
             for entry in ready[:limit]:
                 held = Lease.granted(owner, next(self._tokens), now, lease)
@@ -149,7 +149,7 @@ class _Retries(RetryStore):
                 claimed.append(
                     DueMessage(message=entry.message, generation=entry.generation, due_at=entry.due_at, lease=held)
                 )
-            return sorted(claimed, key=lambda entry: (entry.due_at, entry.message.id))
+            return sorted(claimed, key=lambda entry: (entry.due_at, entry.message.id, entry.generation))
 
     def _ack(self, due: DueMessage) -> bool:
         with self._shared.locked():
@@ -253,8 +253,9 @@ class _DeadLetters(DeadLetterStore):
             old.sort(key=lambda row: (row[1].dead_lettered_at, row[0]))
             for _, letter in old[:limit]:
                 del self._letters[letter.id]
-            for letter_id in [letter_id for letter_id, at in self._resolved_early.items() if at < before]:
-                del self._resolved_early[letter_id]
+            if query.conditions().items() <= {"state": DeadLetterState.RESOLVED.value}.items():
+                for letter_id in [letter_id for letter_id, at in self._resolved_early.items() if at < before]:
+                    del self._resolved_early[letter_id]
             return len(old[:limit])
 
 

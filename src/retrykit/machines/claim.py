@@ -299,8 +299,15 @@ def take(
 
 
 def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: datetime) -> ClaimRecord | None:
-    """Take hold of an unknown message to find out about it, or return None when there is nothing to find out now."""
-    if record is None or not is_unsettled(record, now):
+    """Take hold of an unknown message to find out about it, or return None when there is nothing to find out now.
+
+    Repeated by the same owner, whose first answer was lost, it is granted again.
+    """
+    if record is None:
+        return None
+    if record.state is ClaimState.UNKNOWN and record.lease is not None and not record.lease.is_over(now):
+        return record if record.lease.owner == owner else None
+    if not is_unsettled(record, now):
         return None
     return _hold(_without_lapsed_holder(record, now), ClaimState.UNKNOWN, owner, lease, now)
 

@@ -8,10 +8,11 @@ operations keep their order. Works under asyncio and trio.
 from __future__ import annotations
 
 import abc
+import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from ..clock import in_trio
 from .backend import AsyncBackend, Backend
@@ -36,12 +37,18 @@ async def _directly(fn: Callable[..., T], /, *args: object) -> T:
 
 
 class _Worker:
-    """One thread that makes the calls, one after the other."""
+    """One thread that makes the calls, one after the other; a forked child has one of its own."""
 
     def __init__(self) -> None:
-        self._executor: Final = ThreadPoolExecutor(1, thread_name_prefix="retrykit-store")
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="retrykit-store")
 
     async def __call__(self, fn: Callable[..., T], /, *args: object) -> T:
+        if self._pid != os.getpid():
+            self._begin()  # the thread stayed with the parent
         context = copy_context()  # the clock in force is the caller's
 
         def call() -> T:
@@ -57,7 +64,8 @@ class _Worker:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def close(self) -> None:
-        self._executor.shutdown(wait=True)
+        if self._pid == os.getpid():
+            self._executor.shutdown(wait=True)
 
 
 def _adapt(contract: Callable[[], S], store: object, call: _Caller) -> S:

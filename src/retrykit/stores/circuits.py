@@ -2,6 +2,13 @@
 
 Today it holds pauses: a circuit keyed ``campaign:x``, ``provider:y`` or ``tenant:z`` that a person has isolated, with the reason, by
 whom and until when. A pause that is over is the same as none.
+
+Guarantees every store has to give:
+
+- each operation is atomic: of many that resume a pause one is told that it was in force;
+- time is the store's own: a pause ends at its `until`, never before;
+- keys are ordered by their code points;
+- every operation may be repeated after a lost answer.
 """
 
 from __future__ import annotations
@@ -93,7 +100,10 @@ class CircuitStore(_Circuits):
             key: ``campaign:<id>``, ``provider:<name>`` or ``tenant:<name>``.
             reason: why, for those who find it.
             by: who.
-            until: aware; None: until it is resumed.
+            until: aware; None: until it is resumed. What has passed already ends the pause that is replaced.
+
+        Returns:
+            The pause, in force from now on.
 
         Raises:
             ConfigurationError: the key is of another form, or `until` is naive.

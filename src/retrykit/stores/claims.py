@@ -203,7 +203,7 @@ class ClaimStore(_Claims):
 
         Args:
             key: the message id.
-            owner: who asks; a name of its own for every hold.
+            owner: who asks; a name of its own for every hold, since the same owner is given its hold again.
             lease: for how long the caller wants to hold it, > 0.
         """
         return run(self._claim_unknown_flow(key, owner, lease))

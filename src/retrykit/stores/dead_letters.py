@@ -5,7 +5,9 @@ Guarantees every store has to give:
 - a letter's id is derived from message and generation, so that `put` may be repeated: it never doubles and never takes
   a letter back into quarantine;
 - `resolve` holds also when it comes before the letter: the letter is then put as resolved;
-- nothing is deleted but by `purge`.
+- nothing is deleted but by `purge`, and by nothing that happens to the message's claim, retries or delivery;
+- each operation is atomic, also for totals that are kept beside the letters, and may be repeated after a lost answer;
+- order is the order in which letters were put; values are ordered by their code points.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class DeadLetterQuery:
 
 @attrs.frozen
 class DeadLetterPage:
-    """Some letters, newest first, and where the next ones begin."""
+    """Some letters, the one put last first, and where the next ones begin."""
 
     letters: Sequence[DeadLetter]
     cursor: str | None
@@ -154,7 +156,11 @@ class DeadLetterStore(_DeadLetters):
 
     @final
     def resolve(self, letter_id: str) -> None:
-        """Record that the letter's message was sent after all, also before the letter itself arrives."""
+        """Record that the letter's message was sent after all, whatever its state, also before the letter itself arrives.
+
+        Before, it counts as a resolved letter of which nothing else is known, dead since this call: it is not found or
+        counted, and a `purge` of what is resolved forgets it.
+        """
         run(self._resolve_flow(letter_id))
 
     @final
@@ -164,12 +170,14 @@ class DeadLetterStore(_DeadLetters):
 
     @final
     def search(self, query: DeadLetterQuery = _ALL, *, limit: int = 100, cursor: str | None = None) -> DeadLetterPage:
-        """Return letters, newest first.
+        """Return letters, the one put last first.
+
+        Page by page each letter is seen once: those put since the first page are not, and those gone since are missing.
 
         Args:
             query: which letters.
             limit: how many at the most, at least 1.
-            cursor: where to go on: the `cursor` of the page before.
+            cursor: where to go on: the `cursor` of the page before, of the same query; it stays good for ever.
 
         Raises:
             ConfigurationError: the cursor is not one of this store's.
@@ -192,7 +200,7 @@ class DeadLetterStore(_DeadLetters):
 
     @final
     def purge(self, before: datetime, *, query: DeadLetterQuery = _ALL, limit: int = 1000) -> int:
-        """Delete letters that were put into the queue before an instant, oldest first.
+        """Delete letters that died before an instant (`dead_lettered_at`), oldest first.
 
         Args:
             before: aware.
@@ -266,5 +274,5 @@ class AsyncDeadLetterStore(_DeadLetters):
 
     @final
     async def purge(self, before: datetime, *, query: DeadLetterQuery = _ALL, limit: int = 1000) -> int:
-        """Delete letters that were put into the queue before an instant, as `DeadLetterStore.purge`."""
+        """Delete letters that died before an instant, as `DeadLetterStore.purge`."""
         return await arun(self._purge_flow(before, query, limit))

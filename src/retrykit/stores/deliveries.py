@@ -1,7 +1,12 @@
 """The delivery log: where the delivery of each message stands, and the provider's own id for it.
 
-Guarantees every store has to give: a record replaces another only as `retrykit.machines.status` allows, atomically, so
-that a status never moves backwards whatever comes twice, late or out of order.
+Guarantees every store has to give:
+
+- a record replaces another only as `retrykit.machines.status` allows, atomically, so that a status never moves backwards
+  whatever comes twice, late or out of order;
+- ids are ordered by their code points;
+- nothing is deleted but by `purge`;
+- every operation may be repeated after a lost answer.
 """
 
 from __future__ import annotations

@@ -145,6 +145,9 @@ class RetryStore(_Retries):
     def claim_due(self, limit: int = 100, *, owner: str, lease: Duration = 30.0) -> Sequence[DueMessage]:
         """Take hold of up to `limit` due messages, earliest first.
 
+        Those that could be taken for the longest time are chosen: from their due time on, or from the end of a hold that
+        lapsed. They come in the order of their due times. What is equal is ordered by id and generation.
+
         Args:
             limit: at least 1.
             owner: who takes them.

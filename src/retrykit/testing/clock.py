@@ -1,4 +1,4 @@
-"""A clock for tests."""
+"""Clocks for tests: one that stands still until it is moved, and one that does not wait."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from ..clock import use_clock
+from ..clock import SystemClock, use_clock
 from ..times import Duration, later, seconds, utc
 
-__all__ = ["ManualClock", "manual_clock"]
+__all__ = ["ImpatientClock", "ManualClock", "manual_clock", "no_waiting"]
 
 
 class ManualClock:
@@ -66,4 +66,54 @@ def manual_clock() -> Generator[ManualClock]:
     """Let everything in this context that was given no clock of its own use a `ManualClock`."""
     with use_clock(ManualClock()) as clock:
         assert isinstance(clock, ManualClock)
+        yield clock
+
+
+class ImpatientClock(SystemClock):
+    """Real time, but every wait ends at once; others get their turn meanwhile.
+
+    Example:
+        >>> clock = ImpatientClock()
+        >>> clock.sleep(3600)
+        >>> clock.sleeps
+        [3600]
+    """
+
+    def __init__(self) -> None:
+        self.sleeps: list[float] = []
+        """The seconds of every sleep so far."""
+
+    def sleep(self, seconds: float) -> None:
+        """Note the wait and return, once other threads could run."""
+        self.sleeps.append(seconds)
+        super().sleep(0)
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Note the wait and return, once other tasks could run."""
+        self.sleeps.append(seconds)
+        await super().sleep_async(0)
+
+
+@contextmanager
+def no_waiting() -> Generator[ImpatientClock]:
+    """Let every wait end at once, of everything in this context that was given no clock of its own.
+
+    Time stays the real one: what is due later is not due before. Where that has to pass as well, use `manual_clock`.
+
+    Example:
+        >>> from retrykit import retry
+        >>> from retrykit.testing import no_waiting
+        >>> calls = []
+        >>> @retry(on=OSError, attempts=3)
+        ... def flaky():
+        ...     calls.append(1)
+        ...     if len(calls) < 3:
+        ...         raise OSError("down")
+        >>> with no_waiting() as clock:
+        ...     flaky()
+        >>> len(calls), len(clock.sleeps)
+        (3, 2)
+    """
+    with use_clock(ImpatientClock()) as clock:
+        assert isinstance(clock, ImpatientClock)
         yield clock

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import importlib
 
-MODULES = ["circuits"]
+MODULES = [
+    "circuits",
+    "claims",
+    "claims_crashes",
+    "claims_settling",
+    "dead_letters",
+    "deliveries",
+    "retries",
+    "retries_holding",
+]
 
 
 def mutants_in(module: str) -> dict[str, tuple[str, ...]]:

@@ -49,7 +49,7 @@ class DeadLetters(DeadLetterStore):
         with self._database.writing() as (db, now):
             db.execute(
                 "INSERT INTO retrykit_dead_letters (id, state, dead_at) VALUES (?, ?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET state = excluded.state",
+                "ON CONFLICT (id) DO UPDATE SET state = excluded.state, dead_at = iif(record IS NULL, excluded.dead_at, dead_at)",
                 (text(letter_id), DeadLetterState.RESOLVED.value, to_millis(now)),
             )
 
@@ -89,14 +89,16 @@ class DeadLetters(DeadLetterStore):
             ).fetchall()
 
     def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int:
-        where, values = _where(query, "record IS NOT NULL")
+        where, values = _where(query, "dead_at < ?")
         with self._database.transaction() as (db, _):
             gone = db.execute(
                 "DELETE FROM retrykit_dead_letters WHERE number IN (SELECT number FROM retrykit_dead_letters "
-                f"WHERE dead_at < ? AND {where} ORDER BY dead_at, number LIMIT ?)",
+                f"WHERE {where} AND record IS NOT NULL ORDER BY dead_at, number LIMIT ?)",
                 (to_millis(before), *values, limit),
             ).rowcount
-            db.execute("DELETE FROM retrykit_dead_letters WHERE dead_at < ? AND record IS NULL", (to_millis(before),))
+            db.execute(
+                f"DELETE FROM retrykit_dead_letters WHERE {where} AND record IS NULL", (to_millis(before), *values)
+            )
             return gone
 
 

@@ -54,7 +54,7 @@ class Retries(RetryStore):
             held = Lease.granted(owner, token, now, lease)
             rows = db.execute(
                 "UPDATE retrykit_retries SET lease_owner = ?, lease_token = ?, ready_at = ? WHERE rowid IN "
-                "(SELECT rowid FROM retrykit_retries WHERE ready_at <= ? ORDER BY ready_at, message_id LIMIT ?) "
+                "(SELECT rowid FROM retrykit_retries WHERE ready_at <= ? ORDER BY ready_at, message_id, generation LIMIT ?) "
                 "RETURNING message_id, generation, due_at, body, attributes",
                 (text(owner), token, to_millis(held.deadline), to_millis(now), limit),
             ).fetchall()
@@ -69,7 +69,7 @@ class Retries(RetryStore):
                     row[0],
                     error,
                 )
-        due.sort(key=lambda entry: (entry.due_at, entry.message.id))
+        due.sort(key=lambda entry: (entry.due_at, entry.message.id, entry.generation))
         return due
 
     def _ack(self, due: DueMessage) -> bool:

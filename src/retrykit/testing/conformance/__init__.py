@@ -16,6 +16,21 @@ and hypothesis: ``pip install 'retrykit[testing]'``.
 """
 
 from .circuits import CircuitStoreSuite
+from .claims import ClaimStoreSuite
+from .dead_letters import DeadLetterStoreSuite
+from .deliveries import DeliveryStoreSuite
+from .retries import RetryStoreSuite
 from .suite import FEATURES, Place, StoreSuite, SuiteClock, needs
 
-__all__ = ["FEATURES", "CircuitStoreSuite", "Place", "StoreSuite", "SuiteClock", "needs"]
+__all__ = [
+    "FEATURES",
+    "CircuitStoreSuite",
+    "ClaimStoreSuite",
+    "DeadLetterStoreSuite",
+    "DeliveryStoreSuite",
+    "Place",
+    "RetryStoreSuite",
+    "StoreSuite",
+    "SuiteClock",
+    "needs",
+]

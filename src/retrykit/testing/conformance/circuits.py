@@ -9,16 +9,20 @@ import pytest
 
 from ...errors import ConfigurationError, InvalidMessageError
 from ...stores.circuits import CircuitStore, Pause
-from .child import in_processes
-from .races import PROCESSES, in_threads
-from .suite import BrokenClockError, Place, StoreSuite, SuiteClock, needs
+from .circuits_crashes import CircuitCrashes
+from .circuits_model import CircuitModel
+from .circuits_races import CircuitRaces
+from .circuits_values import CircuitValues
+from .forks import CircuitForks
+from .models import compare
+from .suite import Fresh, Place, SuiteClock, needs
 
 __all__ = ["CircuitStoreSuite"]
 
 Open = Callable[[Place], CircuitStore]
 
 
-class CircuitStoreSuite(StoreSuite[CircuitStore]):
+class CircuitStoreSuite(CircuitCrashes, CircuitRaces, CircuitForks, CircuitValues):
     """Proves a `CircuitStore` or an `AsyncCircuitStore`."""
 
     contract = "circuits"
@@ -90,38 +94,53 @@ class CircuitStoreSuite(StoreSuite[CircuitStore]):
                 call()
         assert list(store.pauses()) == []
 
-    def test_pause_interrupted_in_the_middle_is_there_or_not(self, store: CircuitStore, clock: SuiteClock) -> None:
-        """Never half, and the store goes on."""
-        clock.fails_at = 1
-        try:
-            store.pause("provider:ses", reason="r", by="ada")
-        except BrokenClockError:
+    def test_pause_of_one_key_leaves_the_others(self, store: CircuitStore, clock: SuiteClock) -> None:
+        """So does its end, and its resumption."""
+        lasting = store.pause("campaign:a", reason="r", by="ada")
+        ending = store.pause("campaign:b", reason="r", by="ada", until=clock.now() + timedelta(seconds=1))
+        store.pause("campaign:c", reason="r", by="ada")
+        assert store.resume("campaign:c") is True
+        assert [lasting, ending] == list(store.pauses())
+        clock.advance("1s")
+        assert [lasting] == list(store.pauses())
+        later = store.pause("campaign:c", reason="r", by="ada")
+        assert [lasting, later] == list(store.pauses())
+
+    def test_pause_until_an_instant_that_has_come_is_over_at_once(self, store: CircuitStore, clock: SuiteClock) -> None:
+        """And it has replaced the one before."""
+        for seconds in (0, 5):
+            store.pause("provider:ses", reason="first", by="ada")
+            until = clock.now() - timedelta(seconds=seconds)
+            pause = Pause(key="provider:ses", reason="r", by="bob", since=clock.now(), until=until)
+            assert pause == store.pause("provider:ses", reason="r", by="bob", until=until)
             assert list(store.pauses()) == []
-        clock.fails_at = None
-        assert [store.pause("provider:ses", reason="r", by="ada")] == list(store.pauses())
+            assert store.resume("provider:ses") is False
 
-    def test_many_threads_pausing_each_pause_is_kept(self, store: CircuitStore) -> None:
-        """None overwrites another's."""
-        keys = [f"campaign:{number:02}" for number in range(40)]
-
-        def work(number: int) -> None:
-            for key in keys[number::4]:
-                store.pause(key, reason="r", by="ada")
-
-        in_threads(work, 4)
-        assert keys == [pause.key for pause in store.pauses()]
+    def test_pause_until_later_holds_until_the_later_end(self, store: CircuitStore, clock: SuiteClock) -> None:
+        """The end of the one before is forgotten."""
+        earlier, later = (clock.now() + timedelta(minutes=minutes) for minutes in (5, 10))
+        for until in (earlier, later):
+            store.pause("provider:ses", reason="r", by="ada", until=until)
+        clock.advance("599999ms")
+        assert [later] == [pause.until for pause in store.pauses()]
+        clock.advance("1ms")
+        assert list(store.pauses()) == []
 
     @needs("reopen")
-    def test_store_opened_again_finds_its_pauses(self, store: CircuitStore, opened: Open, place: Place) -> None:
+    def test_store_opened_again_finds_its_pauses(
+        self, store: CircuitStore, opened: Open, place: Place, clock: SuiteClock
+    ) -> None:
         """The data are at the place, not in the object."""
-        pause = store.pause("provider:ses", reason="r", by="ada")
-        assert [pause] == list(opened(place).pauses())
+        until = clock.now() + timedelta(seconds=1)
+        pauses = [
+            store.pause("campaign:a", reason="r", by="ada"),
+            store.pause("tenant:b", reason="", by="", until=until),
+        ]
+        other = opened(place)
+        assert pauses == list(other.pauses())
+        assert other.resume("campaign:a") is True
+        assert pauses[1:] == list(store.pauses())
 
-    @needs("processes")
-    def test_many_processes_pausing_each_pause_is_kept(self, store: CircuitStore, place: Place, colour: str) -> None:
-        """And each sees its own at once."""
-        work = [{"keys": [f"campaign:{n}-{i}" for i in range(20)], "by": f"process {n}"} for n in range(PROCESSES)]
-        answers = in_processes(self, place, "pause_many", colour, work)
-        for own, seen in zip(work, answers, strict=True):
-            assert set(own["keys"]) <= set(seen)
-        assert {key for own in work for key in own["keys"]} == {pause.key for pause in store.pauses()}
+    def test_any_sequence_of_operations_gives_what_the_model_gives(self, fresh: Fresh[CircuitStore]) -> None:
+        """The memory store is the model."""
+        compare(lambda: CircuitModel(fresh()), is_async=self.is_async)

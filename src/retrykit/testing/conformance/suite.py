@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, cast
 
 import attrs
 import pytest
@@ -36,6 +36,9 @@ FEATURES: Final = {
     "surrogates": "lone surrogates in text that is no key come back as they were",
 }
 """What a store may be able to, beyond its contract."""
+
+CONTRACTS: Final = ("claims", "retries", "dead_letters", "deliveries", "circuits")
+"""The names of a backend's stores."""
 
 
 @attrs.frozen
@@ -74,6 +77,10 @@ class SuiteClock(ManualClock):
                 self.fails_at = None
                 raise BrokenClockError
         return super().now()
+
+
+Fresh: TypeAlias = Callable[[], AbstractContextManager[tuple[S, SuiteClock]]]
+"""Opens an empty store, with a clock of its own."""
 
 
 def needs(*features: str) -> Callable[[F], F]:
@@ -196,9 +203,7 @@ class StoreSuite(Generic[S]):
         return opened(place)
 
     @pytest.fixture
-    def fresh(
-        self, loop: Loop | None, places: Callable[[Clock], Place]
-    ) -> Callable[[], AbstractContextManager[tuple[S, SuiteClock]]]:
+    def fresh(self, loop: Loop | None, places: Callable[[Clock], Place]) -> Fresh[S]:
         """Return a function that opens an empty store with a clock of its own, for each example of a property."""
 
         @contextmanager
@@ -223,10 +228,17 @@ class StoreSuite(Generic[S]):
 @contextmanager
 def opened_at(suite: StoreSuite[S], place: Place, loop: Loop | None) -> Generator[S]:
     """Open the store at a place and close it afterwards, in the form that tests call: an asynchronous one driven by `loop`."""
+    with all_opened_at(suite, place, loop) as stores:
+        yield cast("S", stores[suite.contract])
+
+
+@contextmanager
+def all_opened_at(suite: StoreSuite[Any], place: Place, loop: Loop | None) -> Generator[Mapping[str, Any]]:
+    """Open what the suite makes, as `opened_at` does, and give all its stores by contract: five of a backend."""
     made = suite.make_store(place) if loop is None else loop.call(suite.make_store, place)
-    store = getattr(made, suite.contract, made)
+    stores = {suite.contract: made, **{name: getattr(made, name) for name in CONTRACTS if hasattr(made, name)}}
     try:
-        yield cast("S", store if loop is None else Driven(store, loop))
+        yield stores if loop is None else {name: Driven(store, loop) for name, store in stores.items()}
     finally:
         closing = suite.close_store(made)
         if loop is not None and inspect.isawaitable(closing):

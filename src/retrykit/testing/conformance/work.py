@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
-from ...codec import JSON
-from ...stores.circuits import CircuitStore
+from datetime import UTC, datetime
+from itertools import count
 
-__all__ = ["pause_many"]
+from ...codec import JSON
+from ...machines import claim as machine
+from ...message import Message
+from ...stores.circuits import CircuitStore
+from ...stores.claims import Claimed, ClaimStore
+from ...stores.dead_letters import DeadLetterStore
+from ...stores.deliveries import DeliveryStatus, DeliveryStore
+from ...stores.retries import RetryStore
+from .child import say
+from .dead_letters_samples import letter
+from .deliveries_samples import delivery
+
+__all__ = [
+    "claim_many",
+    "pause_many",
+    "pause_without_end",
+    "put_and_resolve_many",
+    "put_and_resolve_without_end",
+    "report_many",
+    "report_without_end",
+    "resume_many",
+    "schedule_without_end",
+    "settle_without_end",
+    "take_all_due",
+]
 
 
 def pause_many(store: CircuitStore, keys: list[str], by: str) -> JSON:
@@ -13,3 +37,100 @@ def pause_many(store: CircuitStore, keys: list[str], by: str) -> JSON:
     for key in keys:
         store.pause(key, reason="a race", by=by)
     return [pause.key for pause in store.pauses()]
+
+
+def claim_many(store: ClaimStore, keys: list[str], owner: str) -> JSON:
+    """Claim all keys, settle those that were granted as sent by their holder, and return them."""
+    granted: list[str] = []
+    for key in keys:
+        answer = store.claim(key, owner=owner)
+        if isinstance(answer, Claimed):
+            held = answer.record
+            assert store.begin_send(key, held.seq, lease=30) is not None
+            assert store.settle(machine.sent(held, provider_id=owner), held.seq) is not None
+            granted.append(key)
+    return granted
+
+
+def settle_without_end(store: ClaimStore, by: str) -> JSON:
+    """Claim one key after the other, settle it as sent, and tell each key of which that was answered."""
+    for number in count():
+        key = f"{by} {number}"
+        answer = store.claim(key, owner=by, lease=30)
+        assert isinstance(answer, Claimed)
+        assert store.begin_send(key, answer.record.seq, lease=30) is not None
+        assert store.settle(machine.sent(answer.record, provider_id=key), answer.record.seq) is not None
+        say(key)
+    raise AssertionError
+
+
+def resume_many(store: CircuitStore, keys: list[str]) -> JSON:
+    """Resume all keys, and return those that were paused."""
+    return [key for key in keys if store.resume(key)]
+
+
+def pause_without_end(store: CircuitStore, by: str) -> JSON:
+    """Pause one key after the other, and tell each."""
+    for number in count():
+        say(store.pause(f"tenant:{by} {number}", reason="a race", by=by).key)
+    raise AssertionError
+
+
+def put_and_resolve_many(store: DeadLetterStore, names: list[str], by: str) -> JSON:
+    """Put and resolve a letter of each name, and return whose letters were kept."""
+    kept: list[JSON] = []
+    for name in names:
+        kept.append(store.put(letter(name, error_message=by)).error_message)
+        store.resolve(f"{name}#1")
+    return kept
+
+
+def put_and_resolve_without_end(store: DeadLetterStore, by: str) -> JSON:
+    """Resolve one letter after the other, before or after it is put, and tell the name of each."""
+    for number in count():
+        name = f"{by} {number}"
+        if number % 2:
+            store.resolve(f"{name}#1")
+        store.put(letter(name))
+        if not number % 2:
+            store.resolve(f"{name}#1")
+        say(name)
+    raise AssertionError
+
+
+def report_many(store: DeliveryStore, names: list[str], reports: list[tuple[str, int]]) -> JSON:
+    """Make all reports for each message, and return the statuses that stand afterwards."""
+    for name in names:
+        for status, version in reports:
+            store.record(delivery(DeliveryStatus(status), version, name))
+    stands = [store.get(name) for name in names]
+    return [None if each is None else each.status.value for each in stands]
+
+
+def report_without_end(store: DeliveryStore, by: str) -> JSON:
+    """Report one message after the other, twice each, and tell its name."""
+    for number in count():
+        name = f"{by} {number}"
+        for version, status in enumerate((DeliveryStatus.PROCESSING, DeliveryStatus.SENT_TO_PROVIDER)):
+            store.record(delivery(status, version, name))
+        say(name)
+    raise AssertionError
+
+
+def take_all_due(store: RetryStore, owner: str) -> JSON:
+    """Take what is due in small batches until nothing is left, acknowledge it, and return the ids."""
+    taken: list[str] = []
+    while batch := store.claim_due(3, owner=owner, lease="1h"):
+        taken += [entry.message.id for entry in batch if store.ack(entry)]
+    return taken
+
+
+def schedule_without_end(store: RetryStore, by: str) -> JSON:
+    """Schedule one message that stays and one that is taken and acknowledged, and tell each pair that is done."""
+    for number in count():
+        store.schedule(Message(f"{by} waits {number}", number), datetime(9000, 1, 1, tzinfo=UTC))
+        store.schedule(Message(f"{by} acked {number}", number), datetime(2020, 1, 1, tzinfo=UTC))
+        (entry,) = store.claim_due(owner=by, lease=30)
+        assert store.ack(entry)
+        say(number)
+    raise AssertionError
