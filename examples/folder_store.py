@@ -22,9 +22,11 @@ from retrykit.clock import Clock, current_clock
 from retrykit.dead_letter import DeadLetter, DeadLetterState
 from retrykit.errors import ConfigurationError
 from retrykit.lease import Lease
+from retrykit.machines import circuit
 from retrykit.machines import claim as machine
 from retrykit.machines.status import FINAL
 from retrykit.stores import (
+    Circuit,
     CircuitStore,
     ClaimAnswer,
     ClaimRecord,
@@ -384,7 +386,7 @@ class FolderDeliveries(DeliveryStore):
 
 
 class FolderCircuits(CircuitStore):
-    """Pauses."""
+    """Pauses, and circuits as the pure functions make them."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -405,6 +407,54 @@ class FolderCircuits(CircuitStore):
         with self.folder.operation() as now:
             pauses = [Pause(**stored) for stored in self.folder.all("pause")]
         return sorted((p for p in pauses if p.until is None or p.until > now), key=lambda pause: pause.key)
+
+    def _load(self, name: str) -> Circuit | None:
+        stored = self.folder.read("circuit", name)
+        return None if stored is None else Circuit.from_dict(stored)
+
+    def _save(self, known: Circuit) -> Circuit:
+        self.folder.write("circuit", known.name, known.to_dict())
+        return known
+
+    def _trip(self, name: str, by: str, recovery: float) -> Circuit:
+        with self.folder.operation() as now:
+            return self._save(circuit.trip(self._load(name), name, by=by, recovery=recovery, now=now))
+
+    def _lease_probe(self, name: str, owner: str, limit: int, length: float) -> Lease | None:
+        with self.folder.operation() as now:
+            changed, lease = circuit.lease_probe(self._load(name), owner=owner, limit=limit, length=length, now=now)
+            if changed is not None:
+                self._save(changed)
+            return lease
+
+    def _record_probe(
+        self, name: str, token: int, succeeded: bool | None, close_after: int, recovery: float
+    ) -> Circuit | None:
+        with self.folder.operation() as now:
+            changed = circuit.record_probe(
+                self._load(name), token, succeeded=succeeded, close_after=close_after, recovery=recovery, now=now
+            )
+            return None if changed is None else self._save(changed)
+
+    def _close(self, name: str) -> bool:
+        with self.folder.operation() as now:
+            known = self._load(name)
+            if known is None or not known.is_open:
+                return False
+            self._save(circuit.close(known, now=now))
+            return True
+
+    def _report(self, name: str, instance: str, calls: int, failures: int, length: float) -> Circuit:
+        with self.folder.operation() as now:
+            known = self._load(name)
+            return self._save(
+                circuit.report(known, name, instance=instance, calls=calls, failures=failures, length=length, now=now)
+            )
+
+    def _circuits(self) -> Sequence[Circuit]:
+        with self.folder.operation() as now:
+            known = [Circuit.from_dict(stored) for stored in self.folder.all("circuit")]
+        return sorted((each for each in known if not circuit.is_forgotten(each, now)), key=lambda each: each.name)
 
 
 class FolderBackend:

@@ -6,15 +6,19 @@ The names here are loaded on first use: importing retrykit costs next to nothing
 TYPE_CHECKING = False  # type checkers take it for typing's, whose import would cost more than all else here
 if TYPE_CHECKING:
     from .backends import open_async_backend, open_backend
+    from .breaker import CircuitBreaker
+    from .budget import RetryBudget
     from .classification import ErrorClassifier, SmtpReply, TaggedError, stage, tag
     from .dead_letter import DeadLetter
     from .decision import Action, Decision, Disposition
     from .dispatch import AsyncDispatcher, Dispatcher
     from .errors import RetrykitError, RetryLater
+    from .failover import Failover, Provider
     from .failure import ErrorClass, ErrorGroup, Failure, Outcome
     from .message import Message
     from .policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix, RetryPolicy
     from .retrying import retry
+    from .retrying.combined import resilient
     from .scheduler import AsyncRetryScheduler, RetryScheduler
 
 __all__ = [
@@ -23,6 +27,7 @@ __all__ = [
     "Action",
     "AsyncDispatcher",
     "AsyncRetryScheduler",
+    "CircuitBreaker",
     "DeadLetter",
     "Decision",
     "Dispatcher",
@@ -30,10 +35,13 @@ __all__ = [
     "ErrorClass",
     "ErrorClassifier",
     "ErrorGroup",
+    "Failover",
     "Failure",
     "Message",
     "Outcome",
     "PolicyMatrix",
+    "Provider",
+    "RetryBudget",
     "RetryLater",
     "RetryPolicy",
     "RetryScheduler",
@@ -42,6 +50,7 @@ __all__ = [
     "TaggedError",
     "open_async_backend",
     "open_backend",
+    "resilient",
     "retry",
     "stage",
     "tag",
@@ -49,15 +58,19 @@ __all__ = [
 
 _HOMES = {
     "backends": "open_async_backend open_backend",
+    "breaker": "CircuitBreaker",
+    "budget": "RetryBudget",
     "classification": "ErrorClassifier SmtpReply TaggedError stage tag",
     "dead_letter": "DeadLetter",
     "decision": "Action Decision Disposition",
     "dispatch": "AsyncDispatcher Dispatcher",
     "errors": "RetrykitError RetryLater",
+    "failover": "Failover Provider",
     "failure": "ErrorClass ErrorGroup Failure Outcome",
     "message": "Message",
     "policy": "EMAIL_MATRIX HTTP_API_MATRIX PolicyMatrix RetryPolicy",
     "retrying": "retry",
+    "retrying.combined": "resilient",
     "scheduler": "AsyncRetryScheduler RetryScheduler",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -17,7 +17,7 @@ from typing import Final, Protocol, runtime_checkable
 from .errors import ConfigurationError
 from .times import from_millis
 
-__all__ = ["Clock", "ScaledClock", "SystemClock", "current_clock", "use_clock"]
+__all__ = ["Clock", "ScaledClock", "SystemClock", "current_clock", "current_monotonic", "use_clock"]
 
 
 @runtime_checkable
@@ -121,6 +121,12 @@ _current: ContextVar[Clock] = ContextVar("retrykit.clock", default=_SYSTEM)
 def current_clock() -> Clock:
     """Return the clock in force for the calling context: real time unless `use_clock` says otherwise."""
     return _current.get()
+
+
+def current_monotonic() -> float:
+    """Return the monotonic seconds of the clock in force; real ones cost no further call."""
+    clock = _current.get()
+    return time.monotonic() if clock is _SYSTEM else clock.monotonic()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
 from .dispatch_options import DispatchOptions, check_functions, checked
-from .errors import ConfigurationError, InvalidMessageError
+from .errors import CallRefusedError, ConfigurationError, InvalidMessageError
 from .events import AttemptFailed, MessageHandled, emit
 from .failure import Failure
 from .lease import new_owner
@@ -54,6 +54,9 @@ SendResult: TypeAlias = Sent | str | None
 
 _PAUSE_CHECK: Final = 60.0
 """Seconds after which a paused message is looked at again, at the latest."""
+
+_LEAST_REFUSAL: Final = 1.0
+"""Seconds for which a message waits at least when the send was refused."""
 
 _PAUSES_FRESH: Final = 1.0
 """Seconds for which the list of pauses is used before it is read again."""
@@ -172,11 +175,10 @@ class _DispatchFlow:
             if sending is None:
                 return None
             held = sending
-            try:
-                result = yield from do(self._send, prepared, message.id, *content)
-                sent = _as_sent(self._send, result)
-            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
-                return (yield from self._fail(message, sending, self._classify(error, message, "send")))
+            outcome = yield from self._try(message, sending, (prepared, message.id, *content))
+            if not isinstance(outcome, Sent):
+                return outcome
+            sent = outcome
             return (yield from self._accepted(message, sending, sent))
         except (Exception, GeneratorExit):
             raise
@@ -186,6 +188,17 @@ class _DispatchFlow:
             else:
                 yield from self._accepted(message, held, sent)
             raise
+
+    def _try(
+        self, message: Message, record: ClaimRecord, arguments: tuple[object, ...]
+    ) -> Steps[Sent | Disposition | None]:
+        """Send once; return the provider's answer, or what became of a message that was not sent."""
+        try:
+            return _as_sent(self._send, (yield from do(self._send, *arguments)))
+        except CallRefusedError as refused:  # nothing was tried: that is no attempt
+            return (yield from self._let_wait(message, record, _refused_for(refused), str(refused)))
+        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
+            return (yield from self._fail(message, record, self._classify(error, message, "send")))
 
     def _parsed(self, message: Message) -> Steps[Message]:
         assert self._parse is not None
@@ -270,6 +283,14 @@ class _DispatchFlow:
         if self._pauses_read is None or not 0 <= now - self._pauses_read < _PAUSES_FRESH:
             self._pauses = yield from do(self._backend.circuits.pauses)
             self._pauses_read = now
+            tell = getattr(self._send, "pause_providers", None)
+            if tell is not None:  # a failover passes over those that are paused
+                kinds = [(pause.key.partition(":"), pause) for pause in self._pauses]
+                tell({name: self._until(pause) for (kind, _, name), pause in kinds if kind == "provider"})
+
+    def _until(self, pause: Pause) -> float | None:
+        """Return the seconds until a pause ends by itself, or None."""
+        return None if pause.until is None else max(0.0, (pause.until - self._time().now()).total_seconds())
 
     def _pause_of(self, message: Message) -> Pause | None:
         if not self._pauses:
@@ -278,11 +299,15 @@ class _DispatchFlow:
         return next((pause for pause in self._pauses if pause.key in keys), None)
 
     def _postpone(self, message: Message, record: ClaimRecord, pause: Pause) -> Steps[Disposition | None]:
-        """Let a paused message wait; that is no try."""
-        delay = _PAUSE_CHECK  # not longer, so that it goes on soon after somebody has resumed
-        if pause.until is not None:
-            delay = min(delay, max(0.0, (pause.until - self._time().now()).total_seconds()))
-        reason = f"{pause.key} is paused by {pause.by}: {pause.reason}"
+        """Let a paused message wait: not for long, so that it goes on soon after somebody has resumed."""
+        left = self._until(pause)
+        delay = _PAUSE_CHECK if left is None else min(_PAUSE_CHECK, left)
+        return (
+            yield from self._let_wait(message, record, delay, f"{pause.key} is paused by {pause.by}: {pause.reason}")
+        )
+
+    def _let_wait(self, message: Message, record: ClaimRecord, delay: float, reason: str) -> Steps[Disposition | None]:
+        """Let a message wait that nobody may send now; that is no try."""
         settled = yield from do(
             self._backend.claims.settle,
             machine.decided(record, Decision(Action.RETRY, delay, reason)),
@@ -293,6 +318,11 @@ class _DispatchFlow:
             return None
         yield from self._projection.show(settled, message)
         return attrs.evolve(disposition_of(settled), failure=None, reason=reason)
+
+
+def _refused_for(refused: CallRefusedError) -> float:
+    """Return the seconds after which a refused call is tried again."""
+    return _PAUSE_CHECK if refused.retry_after is None else max(_LEAST_REFUSAL, refused.retry_after)
 
 
 def _sent(record: ClaimRecord, sent: Sent) -> ClaimRecord:

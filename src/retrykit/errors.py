@@ -7,6 +7,7 @@ all its attributes, so that it survives a process pool or a result backend.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,11 +15,14 @@ if TYPE_CHECKING:
     from .failure import Failure
 
 __all__ = [
+    "BreakerOpenError",
+    "CallRefusedError",
     "ConfigurationError",
     "FingerprintMismatchError",
     "InvalidMessageError",
     "InvalidPayloadError",
     "MissingExtraError",
+    "NoProviderAvailableError",
     "PayloadTooLargeError",
     "PicklableError",
     "RetryLater",
@@ -27,6 +31,7 @@ __all__ = [
     "StoreCorruptError",
     "StoreError",
     "StoreUnavailableError",
+    "ThrottledError",
 ]
 
 
@@ -117,6 +122,52 @@ class SchemaVersionError(StoreError):
         self.where = where
         self.found = found
         self.supported = supported
+
+
+class CallRefusedError(RetrykitError, RuntimeError):
+    """A call was not made, to spare the other side: it used no attempt, and is tried again later or elsewhere."""
+
+    retry_after: float | None
+    """Seconds after which to ask again; None where nobody knows, as for what a person has switched off."""
+
+
+def _when(retry_after: float | None) -> str:
+    from .times import plain  # times raises the errors of this module
+
+    return "until somebody resets it" if retry_after is None else f"for another {plain(round(retry_after, 3))} s"
+
+
+class BreakerOpenError(CallRefusedError):
+    """A circuit breaker let a call not through."""
+
+    def __init__(
+        self, name: str, retry_after: float | None, last_failure: Failure | None = None, *, state: str = "open"
+    ) -> None:
+        seen = f"; the last failure was {last_failure.error_class}" if last_failure is not None else ""
+        super().__init__(f"the breaker {name!r} is {state} {_when(retry_after)}{seen}")
+        self.name = name
+        self.retry_after = retry_after
+        self.last_failure = last_failure
+        self.state = state
+
+
+class ThrottledError(CallRefusedError):
+    """A call would have to wait for its turn longer than the caller wants to wait."""
+
+    def __init__(self, name: str, retry_after: float) -> None:
+        super().__init__(f"the throttle {name!r} lets nothing through {_when(retry_after)}")
+        self.name = name
+        self.retry_after = retry_after
+
+
+class NoProviderAvailableError(CallRefusedError):
+    """Every provider is closed off: by its breaker, its throttle or a pause."""
+
+    def __init__(self, reasons: Mapping[str, str], retry_after: float | None) -> None:
+        each = ", ".join(f"{name!r}: {reason}" for name, reason in reasons.items())
+        super().__init__(f"no provider takes a call {_when(retry_after)} ({each})")
+        self.reasons = dict(reasons)
+        self.retry_after = retry_after
 
 
 class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue

@@ -18,6 +18,7 @@ from .failure import Failure
 
 __all__ = [
     "AttemptFailed",
+    "BreakerChanged",
     "Event",
     "Listener",
     "MessageHandled",
@@ -47,6 +48,17 @@ class AttemptFailed(Event):
     """Counted from 1."""
     failure: Failure
     decision: Decision
+
+
+@attrs.frozen(kw_only=True)
+class BreakerChanged(Event):
+    """A circuit breaker is in another state."""
+
+    name: str
+    before: str
+    after: str
+    failure: Failure | None = None
+    """The failure that led there, if one did."""
 
 
 @attrs.frozen(kw_only=True)

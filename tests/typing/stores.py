@@ -91,5 +91,5 @@ class AsyncCircuits(AsyncCircuitStore):
         return False
 
 
-Circuits()
-AsyncCircuits()  # type: ignore[abstract]  # one primitive is missing
+Circuits()  # type: ignore[abstract]  # primitives are missing
+AsyncCircuits()  # type: ignore[abstract]

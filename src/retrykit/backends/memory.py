@@ -18,10 +18,11 @@ import attrs
 from ..clock import Clock, current_clock
 from ..dead_letter import DeadLetter, DeadLetterState
 from ..lease import Lease
+from ..machines import circuit
 from ..machines import claim as machine
 from ..machines.status import FINAL
 from ..message import Message
-from ..stores.circuits import CircuitStore, Pause
+from ..stores.circuits import Circuit, CircuitStore, Pause
 from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, PoisonRule
 from ..stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
 from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
@@ -297,6 +298,7 @@ class _Circuits(CircuitStore):
     def __init__(self, shared: _Shared) -> None:
         self._shared = shared
         self._rows: dict[str, Pause] = {}
+        self._known: dict[str, Circuit] = {}
 
     def _pause(self, key: str, reason: str, by: str, until: datetime | None) -> Pause:
         with self._shared.locked() as now:
@@ -312,6 +314,65 @@ class _Circuits(CircuitStore):
         with self._shared.locked() as now:
             rows = [row for row in self._rows.values() if row.until is None or row.until > now]
         return sorted(rows, key=lambda row: row.key)
+
+    def _trip(self, name: str, by: str, recovery: float) -> Circuit:
+        with self._shared.locked() as now:
+            self._known = {key: each for key, each in self._known.items() if not circuit.is_forgotten(each, now)}
+            return self._keep(circuit.trip(self._known.get(name), name, by=by, recovery=recovery, now=now))
+
+    def _lease_probe(self, name: str, owner: str, limit: int, length: float) -> Lease | None:
+        with self._shared.locked() as now:
+            changed, lease = circuit.lease_probe(
+                self._known.get(name), owner=owner, limit=limit, length=length, now=now
+            )
+            if changed is not None:
+                self._keep(changed)
+            return lease
+
+    def _record_probe(
+        self, name: str, token: int, succeeded: bool | None, close_after: int, recovery: float
+    ) -> Circuit | None:
+        with self._shared.locked() as now:
+            changed = circuit.record_probe(
+                self._known.get(name),
+                token,
+                succeeded=succeeded,
+                close_after=close_after,
+                recovery=recovery,
+                now=now,
+            )
+            return None if changed is None else self._keep(changed)
+
+    def _close(self, name: str) -> bool:
+        with self._shared.locked() as now:
+            known = self._known.get(name)
+            if known is None or not known.is_open:
+                return False
+            self._keep(circuit.close(known, now=now))
+            return True
+
+    def _report(self, name: str, instance: str, calls: int, failures: int, length: float) -> Circuit:
+        with self._shared.locked() as now:
+            return self._keep(
+                circuit.report(
+                    self._known.get(name),
+                    name,
+                    instance=instance,
+                    calls=calls,
+                    failures=failures,
+                    length=length,
+                    now=now,
+                )
+            )
+
+    def _circuits(self) -> Sequence[Circuit]:
+        with self._shared.locked() as now:
+            known = [each for each in self._known.values() if not circuit.is_forgotten(each, now)]
+        return sorted(known, key=lambda each: each.name)
+
+    def _keep(self, known: Circuit) -> Circuit:
+        self._known[known.name] = known
+        return known
 
 
 class MemoryBackend:

@@ -7,31 +7,45 @@ Cancellation, KeyboardInterrupt, SystemExit and GeneratorExit pass untouched: th
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from .._steps import is_async
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
-from ..failure import ErrorClass, ErrorGroup, Failure
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
 from ..times import Duration, seconds
+from .functions import check_function, is_generator
+from .matching import OnError, matcher, types_of
+from .wrappers import plain, plain_async
 
 if TYPE_CHECKING:
+    from ..budget import RetryBudget
     from ..classification import ErrorClassifier
     from ..events import Listener
     from ..policy import PolicyMatrix
-    from .failures import Failures
+    from .attempts import CurrentAttempt, Hook
+    from .blocks import Try
 
-__all__ = ["OnError", "retry"]
+__all__ = ["Generators", "OnError", "Stop", "retry"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OnError: TypeAlias = type[Exception] | ErrorGroup | ErrorClass | Callable[[Exception], bool] | tuple["OnError", ...]
-"""What the short form retries: an exception type, an error group or class, a predicate, or a tuple of these."""
+Generators: TypeAlias = Literal["restart", "before_first_item"]
+"""How generator functions are retried."""
+
+
+class Stop(Protocol):
+    """Says when everything is to stop; a `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Tell whether everything is to stop."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for it, at most `timeout` seconds, and tell whether everything is to stop."""
+        ...
 
 
 _ATTEMPTS = 3
@@ -48,6 +62,7 @@ class retry:  # noqa: N801 - used as a decorator
     Args:
         matrix: the policy of the matrix form.
         on: what the short form retries.
+        on_result: tells of a result that it is to be tried again; when all attempts are used the last one is returned.
         attempts: calls in all of the short form, >= 1; default 3.
         backoff: the waits of the short form: a backoff, a list of durations, or a function of the retry's number; default
             `exponential(0.1, cap="10s")`.
@@ -55,6 +70,12 @@ class retry:  # noqa: N801 - used as a decorator
         max_inline_delay: a longer wait of the matrix form, or one that the other side asks for, raises `RetryLater`
             instead of sleeping.
         idempotent: whether the matrix form may repeat a call that may have had its effect.
+        budget: pays for the retries; a denied retry does not wait.
+        generators: how generator functions are retried: "restart" gives all items anew, "before_first_item" retries only until
+            the first item was given.
+        suppress_nested: whether retries inside the function do not retry, so that layers do not multiply.
+        stop: ends all waits when it is set: a `threading.Event`, or what behaves like one.
+        hooks: called before each wait; a context manager that one returns is entered before and left after the wait.
         classifier: how failures are recognised.
         on_event: listeners; told of every failed attempt.
         clock: where the time comes from; None: the clock in force.
@@ -80,9 +101,15 @@ class retry:  # noqa: N801 - used as a decorator
         self,
         matrix: PolicyMatrix,
         *,
+        on_result: Callable[[Any], bool] | None = ...,
         max_elapsed: Duration | None = ...,
         max_inline_delay: Duration = ...,
         idempotent: bool = ...,
+        budget: RetryBudget | None = ...,
+        generators: Generators | None = ...,
+        suppress_nested: bool = ...,
+        stop: Stop | None = ...,
+        hooks: Iterable[Hook] = ...,
         classifier: ErrorClassifier | None = ...,
         on_event: Iterable[Listener] = ...,
         clock: Clock | None = ...,
@@ -96,8 +123,14 @@ class retry:  # noqa: N801 - used as a decorator
         on: OnError,
         attempts: int = ...,
         backoff: BackoffLike = ...,
+        on_result: Callable[[Any], bool] | None = ...,
         max_elapsed: Duration | None = ...,
         max_inline_delay: Duration = ...,
+        budget: RetryBudget | None = ...,
+        generators: Generators | None = ...,
+        suppress_nested: bool = ...,
+        stop: Stop | None = ...,
+        hooks: Iterable[Hook] = ...,
         classifier: ErrorClassifier | None = ...,
         on_event: Iterable[Listener] = ...,
         clock: Clock | None = ...,
@@ -111,14 +144,22 @@ class retry:  # noqa: N801 - used as a decorator
         on: OnError | None = None,
         attempts: int | None = None,
         backoff: BackoffLike | None = None,
+        on_result: Callable[[Any], bool] | None = None,
         max_elapsed: Duration | None = None,
         max_inline_delay: Duration = "1m",
         idempotent: bool = False,
+        budget: RetryBudget | None = None,
+        generators: Generators | None = None,
+        suppress_nested: bool = False,
+        stop: Stop | None = None,
+        hooks: Iterable[Hook] = (),
         classifier: ErrorClassifier | None = None,
         on_event: Iterable[Listener] = (),
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._given: dict[str, Any] = given
         if matrix is not None and not hasattr(matrix, "decide"):
             hint = "; write @retry(on=...) with parentheses" if callable(matrix) else ""
             raise ConfigurationError(f"the matrix of retry() is {matrix!r}; allowed is a PolicyMatrix{hint}")
@@ -131,80 +172,100 @@ class retry:  # noqa: N801 - used as a decorator
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ConfigurationError(f"attempts is {attempts!r}; allowed are whole numbers >= 1")
         self.matrix = matrix
-        self.matches = _matcher(on) if on is not None else None
+        self.matches = matcher(on) if on is not None else None
         self.attempts = attempts
         self.backoff: Backoff = _BACKOFF if backoff is None else as_backoff(backoff)
         self.max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
         self.idempotent = idempotent
         self.max_inline_delay = seconds(max_inline_delay, "max_inline_delay")
+        if on_result is not None and not callable(on_result):
+            raise ConfigurationError(f"on_result is {on_result!r}; allowed is a function of the result")
+        if generators not in (None, "restart", "before_first_item"):
+            raise ConfigurationError(f"generators is {generators!r}; allowed are 'restart' and 'before_first_item'")
+        self.on_result = on_result
+        self.budget = budget
+        self.generators = generators
+        self.suppress_nested = suppress_nested
+        self.stop = stop
+        self.hooks: tuple[Hook, ...] = () if hooks == () else _listeners(hooks)  # type: ignore[arg-type]
+        self.is_plain = on_result is None and max_elapsed is None and budget is None
         self.classifier = classifier
         self.listeners: tuple[Listener, ...] = () if on_event == () else _listeners(on_event)
         self._clock = clock
         self.rng = rng
+        is_quick = self.is_plain and not self.listeners and not self.hooks
+        self.quick_types = types_of(on) if is_quick and on is not None else ()
+
+    def but(self, **changes: Any) -> retry:
+        """Return the same with some arguments changed: for one call, or for one function.
+
+        Example:
+            >>> patient = retry(on=OSError, attempts=2)
+            >>> patient.but(attempts=9).attempts
+            9
+        """
+        return retry(**{**self._given, **changes})
 
     def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Return `fn` with its calls retried.
 
         Raises:
-            TypeError: `fn` is a generator function, whose items cannot be taken back, a class, or not callable.
+            TypeError: `fn` is a generator function and `generators` was not given, a class, or not callable.
         """
-        _refuse(fn)
-        if is_async(fn):
-            return cast("Callable[P, R]", self._wrap_async(cast("Callable[P, Awaitable[object]]", fn)))
+        if self.generators is not None and is_generator(fn):
+            from .generators import wrap_generator
+
+            return cast("Callable[P, R]", wrap_generator(self, fn))
+        check_function(fn, "retry()")
         return self._wrap(fn)
 
     def _wrap(self, fn: Callable[P, R]) -> Callable[P, R]:
-        timed = self.max_elapsed is not None
+        if self.suppress_nested:
+            from .nested import marked
 
-        @functools.wraps(fn)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            failures: Failures | None = None
-            began = self.time().monotonic() if timed else None
-            while True:
-                try:
-                    return fn(*args, **kwargs)
-                except Exception as error:
-                    if failures is None:
-                        failures = _failures(self, fn, began)
-                    delay = failures.delay_after(error)
-                    if delay is None:
-                        raise
-                if delay:
-                    self.time().sleep(delay)
+            fn = marked(fn)
+        if self.is_plain:
+            if is_async(fn):
+                return cast("Callable[P, R]", plain_async(self, cast("Callable[P, Awaitable[object]]", fn)))
+            return plain(self, fn)
+        from .fused import Parts, fused, fused_async  # not needed by most
 
-        return call
+        parts = Parts(policy=self) if self.budget is None else Parts(policy=self, budget=self.budget)
+        if is_async(fn):
+            return cast("Callable[P, R]", fused_async(parts, cast("Callable[P, Awaitable[object]]", fn)))
+        return fused(parts, fn)
 
-    def _wrap_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        timed = self.max_elapsed is not None
+    def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function or a coroutine function, retried.
 
-        @functools.wraps(fn)
-        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            failures: Failures | None = None
-            began = self.time().monotonic() if timed else None
-            while True:
-                try:
-                    return await fn(*args, **kwargs)
-                except Exception as error:
-                    if failures is None:
-                        failures = _failures(self, fn, began)
-                    delay = failures.delay_after(error)
-                    if delay is None:
-                        raise
-                if delay:
-                    await self.time().sleep_async(delay)
+        Example:
+            >>> retry(on=OSError).call(int, "5")
+            5
+        """
+        return self._wrap(fn)(*args, **kwargs)
 
-        return call
+    def __iter__(self) -> Iterator[Try]:
+        """Give a `Try` for each attempt: `for attempt in retry(...): with attempt: ...`."""
+        from .blocks import tries
+
+        return tries(self)
+
+    def __aiter__(self) -> AsyncIterator[Try]:
+        """Give a `Try` for each attempt: `async for attempt in retry(...): with attempt: ...`."""
+        from .blocks import tries_async
+
+        return tries_async(self)
+
+    @property
+    def current(self) -> CurrentAttempt:
+        """The attempt that is running here: its number, and the failed ones before it."""
+        from .attempts import attempt_of
+
+        return attempt_of(self)
 
     def time(self) -> Clock:
         """Return the clock it waits by."""
         return self._clock or current_clock()
-
-
-def _failures(policy: retry, fn: Callable[..., object], began: float | None) -> Failures:
-    """Load what only a failed call needs."""
-    from .failures import Failures
-
-    return Failures(policy, fn, began)
 
 
 def _listeners(on_event: Iterable[Listener]) -> tuple[Listener, ...]:
@@ -212,37 +273,3 @@ def _listeners(on_event: Iterable[Listener]) -> tuple[Listener, ...]:
     from ..events import listeners_of
 
     return listeners_of(on_event)
-
-
-def _matcher(on: OnError) -> Callable[[Exception, Failure], bool]:
-    """Return the test that `on` stands for."""
-    if isinstance(on, tuple):
-        tests = [_matcher(item) for item in on]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        if tests:
-            return lambda error, failure: any(test(error, failure) for test in tests)
-    elif isinstance(on, type):
-        if not issubclass(on, Exception):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"on is {on!r}; allowed are subclasses of Exception: others are not failures")
-        return lambda error, _: isinstance(error, on)
-    elif isinstance(on, ErrorGroup):
-        return lambda _, failure: failure.group is on
-    elif isinstance(on, ErrorClass):
-        return lambda _, failure: failure.error_class == on
-    elif callable(on):
-        return lambda error, _: on(error)
-    raise ConfigurationError(
-        f"on is {on!r}; allowed are exception types, ErrorGroup, ErrorClass, a predicate, or a tuple of these"
-    )
-
-
-def _refuse(fn: object) -> None:
-    kind = type(fn).__name__
-    if kind in ("staticmethod", "classmethod"):
-        raise TypeError(f"retry() stands above @{kind}; put @{kind} above it")
-    if isinstance(fn, type) or not callable(fn):
-        raise TypeError(f"retry() decorates functions, not {fn!r}")
-    plain = inspect.unwrap(fn.func if isinstance(fn, functools.partial) else fn)
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise TypeError(
-            f"{fn!r} is a generator function: items it has given cannot be taken back; retry the call that makes each item"
-        )

@@ -6,7 +6,7 @@ deliveries, circuits.
 
 from .as_async import as_async
 from .backend import AsyncBackend, Backend
-from .circuits import AsyncCircuitStore, CircuitStore, Pause
+from .circuits import AsyncCircuitStore, Circuit, CircuitStore, Pause
 from .claims import (
     AsyncClaimStore,
     ClaimAnswer,
@@ -33,6 +33,7 @@ __all__ = [
     "AsyncDeliveryStore",
     "AsyncRetryStore",
     "Backend",
+    "Circuit",
     "CircuitStore",
     "ClaimAnswer",
     "ClaimRecord",

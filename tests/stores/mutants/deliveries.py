@@ -26,7 +26,12 @@ class LastWins(_Deliveries):
 
 class TestLastWriterThatWins(Mutant):
     broken = LastWins
-    caught_by = (LATTICE, "test_acceptance_is_never_forgotten", "test_report_repeated_changes_nothing")
+    caught_by = (
+        LATTICE,
+        "test_acceptance_is_never_forgotten",
+        "test_report_repeated_changes_nothing",
+        "test_any_sequence_of_operations_gives_what_the_model_gives",
+    )
 
 
 class EqualIsNewer(_Deliveries):

@@ -1,20 +1,26 @@
-"""The pauses in the SQLite file."""
+"""The pauses and the circuits in the SQLite file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
-from ...stores.circuits import CircuitStore, Pause
+from ... import codec
+from ...codec import JSON
+from ...lease import Lease
+from ...machines import circuit
+from ...stores.circuits import Circuit, CircuitStore, Pause
 from ...times import from_millis, to_millis
 from .database import Database
-from .rows import text
+from .rows import readable, text
 
 __all__ = ["Circuits"]
 
 
 class Circuits(CircuitStore):
-    """The pauses."""
+    """The pauses and the circuits."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -50,3 +56,80 @@ class Circuits(CircuitStore):
             )
             for key, reason, by, since, until in rows
         ]
+
+    def _trip(self, name: str, by: str, recovery: float) -> Circuit:
+        with self._database.transaction() as (db, now):
+            forgotten = [each.name for each in _all(db) if circuit.is_forgotten(each, now)]
+            db.executemany("DELETE FROM retrykit_circuits WHERE name = ?", [(each,) for each in forgotten])
+            return _save(db, circuit.trip(_load(db, name), name, by=by, recovery=recovery, now=now))
+
+    def _lease_probe(self, name: str, owner: str, limit: int, length: float) -> Lease | None:
+        with self._database.transaction() as (db, now):
+            changed, lease = circuit.lease_probe(_load(db, name), owner=owner, limit=limit, length=length, now=now)
+            if changed is not None:
+                _save(db, changed)
+            return lease
+
+    def _record_probe(
+        self, name: str, token: int, succeeded: bool | None, close_after: int, recovery: float
+    ) -> Circuit | None:
+        with self._database.transaction() as (db, now):
+            changed = circuit.record_probe(
+                _load(db, name),
+                token,
+                succeeded=succeeded,
+                close_after=close_after,
+                recovery=recovery,
+                now=now,
+            )
+            return None if changed is None else _save(db, changed)
+
+    def _close(self, name: str) -> bool:
+        with self._database.transaction() as (db, now):
+            known = _load(db, name)
+            if known is None or not known.is_open:
+                return False
+            _save(db, circuit.close(known, now=now))
+            return True
+
+    def _report(self, name: str, instance: str, calls: int, failures: int, length: float) -> Circuit:
+        with self._database.transaction() as (db, now):
+            return _save(
+                db,
+                circuit.report(
+                    _load(db, name),
+                    name,
+                    instance=instance,
+                    calls=calls,
+                    failures=failures,
+                    length=length,
+                    now=now,
+                ),
+            )
+
+    def _circuits(self) -> Sequence[Circuit]:
+        with self._database.reading() as (db, now):
+            return [each for each in _all(db) if not circuit.is_forgotten(each, now)]
+
+
+def _load(db: sqlite3.Connection, name: str) -> Circuit | None:
+    row = db.execute("SELECT name, record FROM retrykit_circuits WHERE name = ?", (name,)).fetchone()
+    return None if row is None else _circuit(*row)
+
+
+def _all(db: sqlite3.Connection) -> Sequence[Circuit]:
+    return [_circuit(*row) for row in db.execute("SELECT name, record FROM retrykit_circuits ORDER BY name")]
+
+
+def _circuit(name: str, record: str) -> Circuit:
+    with readable(f"the circuit {name!r}"):
+        return Circuit.from_dict(cast("Mapping[str, JSON]", codec.decode(record)))
+
+
+def _save(db: sqlite3.Connection, known: Circuit) -> Circuit:
+    db.execute(
+        "INSERT INTO retrykit_circuits (name, record) VALUES (?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET record = excluded.record",
+        (known.name, codec.encode(known.to_dict()).decode("ascii")),
+    )
+    return known

@@ -1,0 +1,151 @@
+"""The adaptive throttle: send as fast as the other side takes it.
+
+It lets everything through until a call is throttled. Then the rate falls, and climbs back along a cubic curve, so that it soon
+is a little below what the other side allows. One throttle is one object: share it between all functions that call the same
+provider.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+
+from ._steps import is_async
+from .clock import Clock, current_clock
+from .errors import ThrottledError
+from .failure import ErrorGroup, Failure
+from .machines.throttle import Throttle
+from .message import check_id
+from .retrying.functions import check_function
+from .times import Duration, seconds
+
+if TYPE_CHECKING:
+    from .classification import ErrorClassifier
+
+__all__ = ["AdaptiveThrottle"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AdaptiveThrottle:
+    """Lowers the rate of calls while the other side throttles them.
+
+    Args:
+        name: what it is called in errors, 1 to 255 characters.
+        max_wait: a call that would have to wait longer than this for its turn raises `ThrottledError`.
+        classifier: how failures are recognised.
+        clock: where the time comes from; None: the clock in force.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+
+    Example:
+        >>> throttle = AdaptiveThrottle("ses")
+        >>> throttle.delay()
+        0.0
+    """
+
+    def __init__(
+        self,
+        name: str = "throttle",
+        *,
+        max_wait: Duration = "1m",
+        classifier: ErrorClassifier | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = check_id(name, "name of a throttle")
+        self.max_wait = seconds(max_wait, "max_wait")
+        self._classifier = classifier
+        self._clock = clock
+        self._machine = Throttle(self._now())
+        self._lock = threading.Lock()
+
+    def turn(self) -> float:
+        """Ask for a call; return 0 when it may be made, else the seconds after which to ask again."""
+        with self._lock:
+            return self._machine.wait(self._now())
+
+    def delay(self) -> float:
+        """Ask for a call, as `turn`.
+
+        Raises:
+            ThrottledError: the wait is longer than `max_wait`.
+        """
+        wait = self.turn()
+        if wait > self.max_wait:
+            raise ThrottledError(self.name, wait)
+        return wait
+
+    def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
+        """Return `fn`, whose calls wait for their turn.
+
+        Raises:
+            TypeError: `fn` is a generator function, a class, or not callable.
+        """
+        check_function(fn, "a throttle")
+        if is_async(fn):
+            return cast("Callable[P, R]", self._wrap_async(cast("Callable[P, Awaitable[object]]", fn)))
+        return self._wrap(fn)
+
+    def _wrap(self, fn: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(fn)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            while wait := self.delay():
+                self._time().sleep(wait)
+            try:
+                result = fn(*args, **kwargs)
+            except Exception as error:
+                self._failed(error)
+                raise
+            self.note()
+            return result
+
+        return call
+
+    def _wrap_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        @functools.wraps(fn)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            while wait := self.delay():
+                await self._time().sleep_async(wait)
+            try:
+                result = await fn(*args, **kwargs)
+            except Exception as error:
+                self._failed(error)
+                raise
+            self.note()
+            return result
+
+        return call
+
+    def _failed(self, error: Exception) -> None:
+        from .retrying.attempts import default_classifier  # only on the failing path
+
+        self.failed((self._classifier or default_classifier()).classify(error))
+
+    def note(self) -> None:
+        """Take in a call that was not throttled."""
+        with self._lock:
+            self._machine.succeeded(self._now())
+
+    def failed(self, failure: Failure) -> None:
+        """Take in a call that failed; only throttling lowers the rate."""
+        with self._lock:
+            if failure.group is ErrorGroup.THROTTLING:
+                self._machine.throttled(self._now(), failure.retry_after)
+            else:
+                self._machine.succeeded(self._now())
+
+    @property
+    def rate(self) -> float | None:
+        """The calls a second that are let through; None while it lets everything through."""
+        with self._lock:
+            return self._machine.bucket.rate if self._machine.is_active else None
+
+    def _time(self) -> Clock:
+        return self._clock or current_clock()
+
+    def _now(self) -> float:
+        return self._time().monotonic()
