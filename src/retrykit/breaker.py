@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import TracebackType
@@ -322,6 +322,20 @@ class CircuitBreaker:
     def open(self, recovery: float | None = None) -> None:
         """Open it because of what somebody else found out, for `recovery` seconds or its own time. An isolated one stays."""
         self._change(lambda machine, now: machine.open(now, recovery))
+
+    def lead(self, length: float) -> None:
+        """Leave it to somebody else for `length` seconds when it recovers: it lets through only what `grant` allows."""
+        self._change(lambda machine, now: setattr(machine, "led_until", now + length))
+
+    def grant(self, token: int, length: float) -> None:
+        """Let one more call through as a probe, whose verdict is told under `token`; it is good for `length` seconds."""
+        self._change(lambda machine, now: machine.grant(token, length, now))
+
+    def verdicts(self) -> Sequence[tuple[int, bool | None]]:
+        """Return what granted probes have found since the last call: token, and whether it succeeded, or None."""
+        with self._lock:
+            found, self._machine.verdicts = self._machine.verdicts, []
+        return found
 
     def _change(self, change: Callable[[Machine, float], None]) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ So a slow call from before the trip neither closes a half-open breaker nor opens
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
@@ -113,16 +114,19 @@ class Machine:
     """
 
     __slots__ = (
+        "_granted",
         "_numbers",
         "_probes",
         "_proofs",
         "generation",
+        "led_until",
         "open_until",
         "opens",
         "recovery",
         "rng",
         "settings",
         "state",
+        "verdicts",
         "window",
     )
 
@@ -138,6 +142,11 @@ class Machine:
         self._probes: dict[int, float] = {}
         self._numbers = 0
         self._proofs = 0
+        self._granted: dict[int, float] = {}
+        self.led_until = -math.inf
+        """Until then somebody else decides when it recovers: it lets through only the probes that it was granted."""
+        self.verdicts: list[tuple[int, bool | None]] = []
+        """What the granted probes found: the token of each, and whether it succeeded; None where that tells nothing."""
 
     def admit(self, now: float) -> Permit | None:
         """Let a call through, or not."""
@@ -146,18 +155,40 @@ class Machine:
             return None
         if self.state is not BreakerState.HALF_OPEN:
             return Permit(self.generation)
-        if len(self._probes) >= self.settings.probes:
+        if self._granted:
+            token, deadline = self._granted.popitem()
+            self._probes[token] = deadline
+            return Permit(self.generation, token)
+        if self.is_led(now) or len(self._probes) >= self.settings.probes:
             return None
-        self._numbers += 1
+        self._numbers -= 1  # below zero: never one of the tokens that are granted
         self._probes[self._numbers] = now + self.settings.probe_timeout
         return Permit(self.generation, self._numbers)
 
+    def is_led(self, now: float) -> bool:
+        """Tell whether somebody else decides when it recovers."""
+        return now < self.led_until
+
+    def grant(self, token: int, length: float, now: float) -> None:
+        """Let one more probe through while somebody else leads.
+
+        Args:
+            token: what its verdict is told under, >= 1.
+            length: for how many seconds it is good.
+            now: monotonic seconds.
+        """
+        if self.state is BreakerState.OPEN:
+            self._move(BreakerEvent.RECOVERED)
+        if self.state is BreakerState.HALF_OPEN:
+            self._granted[token] = now + length
+
     def at(self, now: float) -> None:
         """See what the time has changed: a recovery is over, a probe never came back."""
-        if self.state is BreakerState.OPEN and now >= self.open_until:
+        if self.state is BreakerState.OPEN and now >= self.open_until and not self.is_led(now):
             self._move(BreakerEvent.RECOVERED)
-        elif self.state is BreakerState.HALF_OPEN and self._probes:
+        elif self.state is BreakerState.HALF_OPEN:
             self._probes = {number: deadline for number, deadline in self._probes.items() if deadline > now}
+            self._granted = {token: deadline for token, deadline in self._granted.items() if deadline > now}
         elif self.state is BreakerState.CLOSED:
             self.window.at(now)
 
@@ -167,6 +198,8 @@ class Machine:
             return
         if self.state is BreakerState.CLOSED:
             self.window.succeeded(1, now)
+            return
+        if self._judge(permit, succeeded=True):
             return
         self._proofs += 1
         if self._proofs >= self.settings.close_after:
@@ -187,12 +220,20 @@ class Machine:
             if self.settings.trip.is_met(self.window):
                 self._open(BreakerEvent.TRIPPED, now, retry_after)
         else:
+            self._judge(permit, succeeded=False)
             self._open(BreakerEvent.REFUTED, now, retry_after)
 
     def released(self, permit: Permit) -> None:
         """Take back the permit of a call that tells nothing: it was cancelled, or failed for reasons of its own."""
-        if permit.generation == self.generation and permit.probe is not None:
-            self._probes.pop(permit.probe, None)
+        if permit.generation == self.generation and self._probes.pop(permit.probe or 0, None) is not None:
+            self._judge(permit, succeeded=None)
+
+    def _judge(self, permit: Permit, *, succeeded: bool | None) -> bool:
+        """Note what a granted probe found; False where it was one of its own, or none."""
+        if permit.probe is None or permit.probe < 0:
+            return False
+        self.verdicts.append((permit.probe, succeeded))
+        return True
 
     def by_hand(self, event: BreakerEvent) -> None:
         """Isolate, disable or reset it."""
@@ -277,4 +318,5 @@ class Machine:
         self.generation += 1
         self.window = self.settings.trip.window()
         self._probes = {}
+        self._granted = {}
         self._proofs = 0

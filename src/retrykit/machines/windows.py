@@ -14,13 +14,13 @@ import attrs
 from ..errors import ConfigurationError
 from ..times import Duration, plain, seconds
 
-__all__ = ["Consecutive", "FailureCount", "FailureRate", "Trip", "Window", "failure_count", "failure_rate"]
+__all__ = ["Consecutive", "Counts", "FailureCount", "FailureRate", "Trip", "Window", "failure_count", "failure_rate"]
 
 _BUCKETS = 10
 
 
-class Window(Protocol):
-    """The results that count."""
+class Counts(Protocol):
+    """How many calls there were, and how many of them failed."""
 
     @property
     def calls(self) -> int:
@@ -31,6 +31,10 @@ class Window(Protocol):
     def failures(self) -> int:
         """How many of them failed."""
         ...
+
+
+class Window(Counts, Protocol):
+    """The results that count."""
 
     def succeeded(self, count: int, now: float) -> None:
         """Take in successes, all of the same instant."""
@@ -176,7 +180,7 @@ class Trip(Protocol):
         """Return an empty window."""
         ...
 
-    def is_met(self, window: Window) -> bool:
+    def is_met(self, window: Counts) -> bool:
         """Tell whether there are too many failures; asked after each of them."""
         ...
 
@@ -194,7 +198,7 @@ class Consecutive:
         """Return an empty window."""
         return Streak()
 
-    def is_met(self, window: Window) -> bool:
+    def is_met(self, window: Counts) -> bool:
         """Tell whether the streak is long enough."""
         return window.failures >= self.threshold
 
@@ -217,7 +221,7 @@ class FailureRate:
         """Return an empty window."""
         return _window(self.calls, self.length)
 
-    def is_met(self, window: Window) -> bool:
+    def is_met(self, window: Counts) -> bool:
         """Tell whether the share is reached, and there are enough calls to tell."""
         return window.calls >= self.minimum_calls and window.failures >= self.rate * window.calls
 
@@ -240,7 +244,7 @@ class FailureCount:
         """Return an empty window."""
         return _window(self.calls, self.length)
 
-    def is_met(self, window: Window) -> bool:
+    def is_met(self, window: Counts) -> bool:
         """Tell whether there are as many failures, and enough calls."""
         return window.failures >= self.failures and window.calls >= self.minimum_calls
 
