@@ -61,8 +61,8 @@ def letter(number: int) -> DeadLetter:
     )
 
 
-def fill(path: Path, rows: int) -> dict[str, float]:
-    """Fill a file's retry queue and dead letters, and return the bytes that a row of each takes."""
+def fill(path: Path, rows: int, *, letters: bool) -> dict[str, float]:
+    """Fill a file's retry queue, and its dead letters if asked for; return the bytes that a row of each takes."""
     sizes = {}
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA synchronous = OFF")
@@ -77,6 +77,8 @@ def fill(path: Path, rows: int) -> dict[str, float]:
         db.commit()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         sizes["waiting message"] = (path.stat().st_size - before) / rows
+        if not letters:
+            return sizes
         before = path.stat().st_size
         db.executemany(
             "INSERT INTO retrykit_dead_letters (id, message_id, campaign_id, provider, error_class, error_group, "
@@ -107,7 +109,9 @@ class ByHand:
         due = int(due_at.timestamp() * 1000)
         self._db.execute(
             "INSERT INTO retrykit_retries (message_id, generation, version, due_at, ready_at, body, attributes) "
-            "VALUES (?, 1, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            "VALUES (?, 1, 1, ?, ?, ?, ?) ON CONFLICT (message_id, generation) DO UPDATE SET due_at = excluded.due_at, "
+            "ready_at = excluded.ready_at, lease_token = NULL, body = excluded.body, attributes = excluded.attributes, "
+            "version = excluded.version WHERE excluded.version > version OR lease_token IS NOT NULL",
             (message_id, due, due, body, json.dumps(attributes)),
         )
 
@@ -235,10 +239,10 @@ def measure(folder: Path, rows: int, rounds: int, synchronous: Literal["full", "
     print(f"\n{rows:,} waiting messages and {rows:,} dead letters, synchronous={synchronous}")
     print(f"milliseconds, median of {rounds} (95th percentile)")
     paths = folder / "ours.db", folder / "by-hand.db"
-    sizes = {}
     for path in paths:
         SQLiteBackend(path).close()
-        sizes = fill(path, rows)
+    sizes = fill(paths[0], rows, letters=True)
+    fill(paths[1], rows, letters=False)
     backend = SQLiteBackend(paths[0], clock=Late(), synchronous=synchronous)
     by_hand = ByHand(paths[1], synchronous)
     for name, times in queue_rounds(backend, by_hand, rounds).items():

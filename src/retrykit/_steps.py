@@ -7,12 +7,11 @@ each step before it happens.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from types import GeneratorType
-from typing import Any, ParamSpec, TypeAlias, TypeVar
-
-import attrs
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 from .errors import ConfigurationError
 
@@ -20,8 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@attrs.frozen
-class Step:
+class Step(NamedTuple):
     """One call that a flow asks its driver to make."""
 
     fn: Callable[..., Any]
@@ -35,6 +33,8 @@ class Step:
 
 def is_async(fn: object) -> bool:
     """Tell whether calling `fn` gives a coroutine: a coroutine function, a partial or a callable object of one."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if inspect.iscoroutinefunction(fn):
         return True
     return not isinstance(fn, type) and inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
@@ -85,7 +85,9 @@ def run(flow: Steps[T]) -> T:
 
 def _is_awaitable(value: object) -> bool:
     """Tell what `inspect.isawaitable` tells, at a fifth of its cost for what is none."""
-    return hasattr(type(value), "__await__") or (isinstance(value, GeneratorType) and inspect.isawaitable(value))
+    if hasattr(type(value), "__await__"):
+        return True
+    return type(value) is GeneratorType and inspect.isawaitable(cast("object", value))
 
 
 def _wrong_colour(step: Step, value: object) -> ConfigurationError:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 import attrs
 
@@ -29,7 +29,7 @@ from .events import BreakerChanged, Listener, emit, listeners_of
 from .failure import ErrorGroup, Failure, Outcome
 from .machines.breaker import BreakerEvent, BreakerState, Machine, Pass, Permit, Settings
 from .machines.windows import Consecutive, TimeWindow, Trip, failure_count, failure_rate, whole
-from .message import check_id
+from .message import check_name
 from .policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential, upward
 from .retrying.functions import check_function
 from .retrying.matching import Matcher, OnError, matcher
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .classification import ErrorClassifier
 
 __all__ = [
+    "BreakerOptions",
     "BreakerRegistry",
     "BreakerState",
     "CircuitBreaker",
@@ -55,6 +56,23 @@ COUNTED: Final = (ErrorGroup.TRANSIENT_INFRASTRUCTURE, ErrorGroup.SENDER)
 """The groups that count as failures, unless said otherwise."""
 
 
+class BreakerOptions(TypedDict, total=False):
+    """The settings of a `CircuitBreaker`, by name."""
+
+    failure_threshold: int | None
+    recovery_timeout: Duration | BackoffLike
+    max_recovery: Duration | None
+    trip: Trip | None
+    probes: int
+    close_after: int
+    probe_timeout: Duration
+    counts: OnError
+    classifier: ErrorClassifier | None
+    on_event: Iterable[Listener]
+    clock: Clock | None
+    rng: Rng | None
+
+
 class CircuitBreaker:
     """Lets calls through as long as they work.
 
@@ -64,8 +82,9 @@ class CircuitBreaker:
         name: what it is called in events and errors, 1 to 255 characters.
         failure_threshold: failures in a row that open it, >= 1; default 10. Give either this or `trip`.
         recovery_timeout: how long it stays open before probes are let through; doubled each time it opens again before it
-            was closed. A list or a backoff gives each of these times.
-        max_recovery: the longest of them.
+            was closed, each with up to a tenth added. A list or a backoff gives each of these times.
+        max_recovery: the longest that doubling leads to, >= recovery_timeout; None: 10 minutes, or recovery_timeout if that
+            is longer.
         trip: another rule: `failure_rate(...)` or `failure_count(...)`.
         probes: how many calls are let through at once while it is half-open, >= 1.
         close_after: how many of them have to succeed to close it, >= 1.
@@ -100,7 +119,7 @@ class CircuitBreaker:
         *,
         failure_threshold: int | None = None,
         recovery_timeout: Duration | BackoffLike = 60.0,
-        max_recovery: Duration = "10m",
+        max_recovery: Duration | None = None,
         trip: Trip | None = None,
         probes: int = 1,
         close_after: int = 1,
@@ -113,8 +132,10 @@ class CircuitBreaker:
     ) -> None:
         if trip is not None and failure_threshold is not None:
             raise ConfigurationError(f"the breaker {name!r} has failure_threshold= and trip=; give one of them")
+        if trip is not None and not hasattr(trip, "is_met"):
+            raise ConfigurationError(f"trip is {trip!r}; allowed are failure_rate(...) and failure_count(...)")
         threshold = 10 if failure_threshold is None else whole(failure_threshold, "failure_threshold")
-        self.name = check_id(name, "name of a breaker")
+        self.name = check_name(name, "name of a breaker")
         self.settings = Settings(
             trip=Consecutive(threshold) if trip is None else trip,
             recovery=_recovery(recovery_timeout, max_recovery),
@@ -179,10 +200,10 @@ class CircuitBreaker:
             machine = self._machine
             before = machine.state
             self._fold(now)
-            if failure is not None and (counts or self._persists(failure, now)):
-                if permit.generation == machine.generation:
+            is_late = permit.generation != machine.generation
+            if failure is not None and not is_late and (self._persists(failure, now) or counts):
+                if machine.failed(permit, now, failure.retry_after):
                     self.last_failure = failure
-                machine.failed(permit, now, failure.retry_after)
             elif failure is not None and failure.outcome is Outcome.REJECTED and not _is_throttled(failure):
                 machine.succeeded(permit, now)  # the other side works: it has answered
             else:
@@ -235,8 +256,9 @@ class CircuitBreaker:
         """Take in the first success after failures."""
         with self._lock:
             gate.note = None
-            self._machine.succeeded(gate.permit, self._monotonic())
-            self._throttled_since = None
+            if self.gate is gate:  # else it comes too late
+                self._machine.succeeded(gate.permit, self._monotonic())
+                self._throttled_since = None
 
     def _timed_note(self, gate: Pass) -> Callable[[], object]:
         """Return what counts successes by time: without the lock, but for the first one of a bucket."""
@@ -273,6 +295,11 @@ class CircuitBreaker:
     def state(self) -> BreakerState:
         """Whether calls are let through now."""
         return self._look(lambda machine, now: machine.state)
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether somebody has isolated it; asking changes nothing, and tells no listener."""
+        return self._machine.state is BreakerState.ISOLATED
 
     @property
     def retry_after(self) -> float | None:
@@ -319,9 +346,18 @@ class CircuitBreaker:
         """Close it, and forget all failures."""
         self._change(lambda machine, _: machine.by_hand(BreakerEvent.RESET))
 
-    def open(self, recovery: float | None = None) -> None:
-        """Open it because of what somebody else found out, for `recovery` seconds or its own time. An isolated one stays."""
-        self._change(lambda machine, now: machine.open(now, recovery))
+    def open(self, recovery: Duration | None = None, *, opens: int | None = None) -> None:
+        """Open it because of what somebody else found out. An isolated one stays.
+
+        Args:
+            recovery: for how long; None: its own time.
+            opens: how often it has opened since it was last closed, which makes the next time longer; None: by its own count.
+
+        Raises:
+            ConfigurationError: `recovery` is no duration.
+        """
+        length = None if recovery is None else seconds(recovery, "recovery")
+        self._change(lambda machine, now: machine.open(now, length, opens))
 
     def lead(self, length: float) -> None:
         """Leave it to somebody else for `length` seconds when it recovers: it lets through only what `grant` allows."""
@@ -332,10 +368,12 @@ class CircuitBreaker:
         self._change(lambda machine, now: machine.grant(token, length, now))
 
     def verdicts(self) -> Sequence[tuple[int, bool | None]]:
-        """Return what granted probes have found since the last call: token, and whether it succeeded, or None."""
+        """Return what granted probes have found since the last call: token, and whether it succeeded, or None.
+
+        A grant that no call has used by then is taken back, and stands here with None.
+        """
         with self._lock:
-            found, self._machine.verdicts = self._machine.verdicts, []
-        return found
+            return self._machine.hand_over()
 
     def _change(self, change: Callable[[Machine, float], None]) -> None:
         with self._lock:
@@ -357,15 +395,17 @@ class CircuitBreaker:
         return self._wrap(fn)
 
     def _wrap(self, fn: Callable[P, R]) -> Callable[P, R]:
+        breaker = self  # a parameter of the same name, as every method has, would keep the wrapper a general one
+
         @functools.wraps(fn)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            entered = self.gate or self.admit()
+            entered = breaker.gate or breaker.admit()
             if entered is None:
-                raise self.refusal()
+                raise breaker.refusal()
             try:
                 result = fn(*args, **kwargs)
             except BaseException as error:
-                self.failed(entered, error)
+                breaker.failed(entered, error)
                 raise
             if entered.note is not None:
                 entered.note()
@@ -374,15 +414,17 @@ class CircuitBreaker:
         return exact(call, fn)
 
     def _wrap_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        breaker = self
+
         @functools.wraps(fn)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            entered = self.gate or self.admit()
+            entered = breaker.gate or breaker.admit()
             if entered is None:
-                raise self.refusal()
+                raise breaker.refusal()
             try:
                 result = await fn(*args, **kwargs)
             except BaseException as error:
-                self.failed(entered, error)
+                breaker.failed(entered, error)
                 raise
             if entered.note is not None:
                 entered.note()
@@ -396,7 +438,8 @@ class CircuitBreaker:
         Raises:
             BreakerOpenError: the call is not let through.
         """
-        return self(fn)(*args, **kwargs)
+        guarded = self._wrap(fn) if isinstance(fn, type) else self(fn)  # a class may be called, though not decorated
+        return guarded(*args, **kwargs)
 
     def __enter__(self) -> Self:
         """Guard a block.
@@ -415,8 +458,11 @@ class CircuitBreaker:
     ) -> None:
         """Take in how the block ended."""
         held = _entered.get()
-        assert held is not None
-        assert held[0] is self, "a breaker's block ends in another context than it began"
+        if held is None or held[0] is not self:
+            raise RuntimeError(
+                f"the block of the breaker {self.name!r} ends in another context than it began, or before one inside it; "
+                "guard the function with @breaker instead of a block in a generator"
+            )
         _entered.set(held[2])
         if error is not None:
             self.failed(held[1], error)
@@ -441,18 +487,27 @@ def _random() -> Rng:
     return cast("Rng", random)
 
 
-def _recovery(recovery: Duration | BackoffLike, longest: Duration) -> Backoff:
+def _recovery(recovery: Duration | BackoffLike, longest: Duration | None) -> Backoff:
     if isinstance(recovery, (list, tuple)) or callable(recovery) or hasattr(recovery, "delay"):
+        if longest is not None:
+            raise ConfigurationError(
+                f"max_recovery is {longest!r}, but recovery_timeout is a backoff that has its own longest"
+            )
         return as_backoff(cast("BackoffLike", recovery))
     first = seconds(cast("Duration", recovery), "recovery_timeout", positive=True)
-    cap = max(first, seconds(longest, "max_recovery", positive=True))
+    cap = max(first, _MAX_RECOVERY) if longest is None else seconds(longest, "max_recovery", positive=True)
+    if cap < first:
+        raise ConfigurationError(f"max_recovery is {longest!r}, less than recovery_timeout, which is {recovery!r}")
     return exponential(first, cap=cap, jitter=upward(0.1))
+
+
+_MAX_RECOVERY: Final = 600.0
 
 
 @attrs.define
 class _Kept:
     breaker: CircuitBreaker
-    given: Mapping[str, object]
+    given: BreakerOptions
     used_at: float
 
 
@@ -473,21 +528,23 @@ class BreakerRegistry:
         True
     """
 
-    def __init__(
-        self, *, max_breakers: int = 1000, idle: Duration = "1h", clock: Clock | None = None, **settings: object
-    ) -> None:
+    def __init__(self, *, max_breakers: int = 1000, idle: Duration = "1h", **settings: Unpack[BreakerOptions]) -> None:
         self._most = whole(max_breakers, "max_breakers")
         self._idle = seconds(idle, "idle", positive=True)
-        self._clock = clock
+        self._clock = settings.get("clock")
         self._settings = settings
         self._kept: dict[str, _Kept] = {}
         self._lock = threading.Lock()
         self._make("checked", {})
 
-    def _make(self, name: str, settings: Mapping[str, object]) -> CircuitBreaker:
-        return CircuitBreaker(name, **{"clock": self._clock, **self._settings, **settings})  # type: ignore[arg-type]
+    def _make(self, name: str, settings: BreakerOptions) -> CircuitBreaker:
+        merged: BreakerOptions = {**self._settings, **settings}
+        if unknown := merged.keys() - BreakerOptions.__annotations__.keys():
+            allowed = ", ".join(BreakerOptions.__annotations__)
+            raise ConfigurationError(f"a breaker has no setting {', '.join(sorted(unknown))}; allowed are {allowed}")
+        return CircuitBreaker(name, **merged)
 
-    def get(self, name: str, **settings: object) -> CircuitBreaker:
+    def get(self, name: str, **settings: Unpack[BreakerOptions]) -> CircuitBreaker:
         """Return the breaker of a name; the first call makes it.
 
         Args:
@@ -495,7 +552,7 @@ class BreakerRegistry:
             settings: of this one, where they differ from the registry's.
 
         Raises:
-            ConfigurationError: there is one of that name with other settings.
+            ConfigurationError: there is one of that name with other settings, or a value is not allowed.
         """
         with self._lock:
             now = (self._clock or current_clock()).monotonic()
@@ -513,7 +570,7 @@ class BreakerRegistry:
             return kept.breaker
 
     def _make_room(self, now: float) -> None:
-        candidates = [name for name, kept in self._kept.items() if kept.breaker.state is not BreakerState.ISOLATED]
+        candidates = [name for name, kept in self._kept.items() if not kept.breaker.is_isolated]
         surplus = len(candidates) - self._most + 1
         for position, name in enumerate(candidates):
             if position >= surplus and now - self._kept[name].used_at < self._idle:

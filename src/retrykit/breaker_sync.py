@@ -7,9 +7,12 @@ allow go out from the whole fleet; one closes it and all go on. While the store 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
 from itertools import count
 from typing import Final
+from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
 
@@ -17,7 +20,7 @@ from ._steps import Steps, arun, do, run
 from .breaker import BreakerRegistry, BreakerState, CircuitBreaker
 from .clock import Clock, current_clock
 from .errors import ConfigurationError, StoreError
-from .lease import new_owner
+from .lease import Lease, new_owner
 from .stores import AsyncBackend, AsyncCircuitStore, Backend, Circuit, CircuitStore
 from .times import Duration, seconds
 
@@ -25,6 +28,9 @@ __all__ = ["AsyncBreakerSync", "BreakerSync"]
 
 _MISSED: Final = 5
 """Intervals without a word from the store after which a breaker acts on its own evidence."""
+
+_BY_HAND: Final = frozenset({BreakerState.ISOLATED, BreakerState.DISABLED})
+_PROBED: Final = frozenset({BreakerState.OPEN, BreakerState.HALF_OPEN})
 
 
 @attrs.frozen
@@ -51,8 +57,9 @@ class _SyncFlow:
         self._clock = clock
         self._instance = new_owner()
         self._asked = count(1)
-        self._followed: dict[str, int] = {}
-        self._isolated: set[str] = set()
+        self._found: deque[tuple[CircuitBreaker, int, bool | None]] = deque()
+        self._followed: WeakKeyDictionary[CircuitBreaker, tuple[int, datetime]] = WeakKeyDictionary()  # openings
+        self._isolated: WeakSet[CircuitBreaker] = WeakSet()
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -67,48 +74,73 @@ class _SyncFlow:
 
     def _run_once(self) -> Steps[None]:
         breakers = self._all()
-        for breaker in breakers.values():
-            for token, succeeded in breaker.verdicts():
-                yield from do(
-                    self._circuits.record_probe,
-                    breaker.name,
-                    token,
-                    succeeded=succeeded,
-                    close_after=breaker.settings.close_after,
-                    recovery=self._recovery(breaker),
-                )
+        found = [(breaker, *verdict) for breaker in breakers.values() for verdict in breaker.verdicts()]
+        self._found.extend(found)
+        yield from self._tell_verdicts()
         known = {circuit.name: circuit for circuit in (yield from do(self._circuits.circuits))}
+        unused = {breaker.name for breaker, _, succeeded in found if succeeded is None}
         for name, breaker in breakers.items():
-            yield from self._agree(breaker, known.get(name))
+            circuit = yield from self._agree(breaker, known.get(name))
+            if circuit is not None and circuit.is_open and name not in unused and breaker.state in _PROBED:
+                yield from self._ask_for_probe(breaker)
         yield from self._take_over_pauses(breakers)
 
-    def _agree(self, breaker: CircuitBreaker, circuit: Circuit | None) -> Steps[None]:
+    def _tell_verdicts(self) -> Steps[None]:
+        """Tell the fleet what probes have found; what the store did not take stays for the next time."""
+        while self._found:
+            breaker, token, succeeded = self._found[0]
+            yield from do(
+                self._circuits.record_probe,
+                breaker.name,
+                token,
+                succeeded=succeeded,
+                close_after=breaker.settings.close_after,
+                recovery=self._recovery(breaker),
+            )
+            self._found.popleft()
+
+    def _agree(self, breaker: CircuitBreaker, circuit: Circuit | None) -> Steps[Circuit | None]:
         """Bring one breaker and its circuit together: the fleet's news first, then what the breaker found itself."""
-        if circuit is not None and circuit.generation > self._followed.get(breaker.name, 0):
-            self._follow(breaker, circuit)
-        elif breaker.state is BreakerState.OPEN and (circuit is None or not circuit.is_open):
+        state, followed = breaker.state, self._followed.get(breaker)
+        if state in _BY_HAND:
+            self._followed.pop(breaker, None)  # once it is let go of, all that holds then is news
+            return None
+        if circuit is not None and circuit.is_open:
+            if followed != _identity(circuit):
+                self._follow(breaker, circuit)
+            elif state is BreakerState.CLOSED:
+                yield from self._prove(breaker)
+        elif circuit is not None and followed is not None:
+            del self._followed[breaker]
+            if state in _PROBED:
+                breaker.reset()
+        elif state is BreakerState.OPEN:
             circuit = yield from self._open(breaker)
-        elif breaker.state is BreakerState.CLOSED and breaker.settings.trip.every_success:
+        elif state is BreakerState.CLOSED and breaker.settings.trip.every_success:
             circuit = yield from self._count(breaker, circuit)
-        breaker.lead(self._interval * _MISSED)
-        if circuit is not None and circuit.is_open and breaker.state is not BreakerState.ISOLATED:
-            yield from self._ask_for_probe(breaker)
+        if state is not BreakerState.HALF_OPEN or (circuit is not None and circuit.is_open):
+            breaker.lead(self._interval * _MISSED)  # else it probes by its own evidence, and there is nobody to lead it
+        return circuit
 
     def _follow(self, breaker: CircuitBreaker, circuit: Circuit) -> None:
-        """Take over what the fleet has decided."""
-        self._followed[breaker.name] = circuit.generation
-        if breaker.state in (BreakerState.ISOLATED, BreakerState.DISABLED):
-            return
-        if not circuit.is_open:
-            breaker.reset()
-        elif circuit.open_until is not None:
-            breaker.open(max(0.0, (circuit.open_until - self._time().now()).total_seconds()))
+        """Open a breaker because the fleet has."""
+        self._followed[breaker] = _identity(circuit)
+        if circuit.open_until is not None:
+            whole = circuit.open_until - circuit.changed_at
+            left = circuit.open_until - self._time().now()  # more than the whole where our clock is behind the store's
+            breaker.open(max(0.0, min(left, whole).total_seconds()), opens=circuit.opens)
 
     def _open(self, breaker: CircuitBreaker) -> Steps[Circuit]:
         """Tell the fleet that a breaker has opened; what somebody else decided in the meantime holds."""
         circuit = yield from do(self._circuits.trip, breaker.name, by=self._instance, recovery=self._recovery(breaker))
         self._follow(breaker, circuit)
         return circuit
+
+    def _prove(self, breaker: CircuitBreaker) -> Steps[None]:
+        """Tell the fleet that a breaker has closed by itself, while the store was away or by hand: as a probe that succeeded."""
+        lease = yield from self._lease_probe(breaker)
+        if lease is not None:
+            yield from do(self._circuits.record_probe, breaker.name, lease.token, succeeded=True)
 
     def _count(self, breaker: CircuitBreaker, circuit: Circuit | None) -> Steps[Circuit | None]:
         """Tell the fleet what a breaker counted, and open it if the sums of all are too bad."""
@@ -123,35 +155,43 @@ class _SyncFlow:
             failures=failures,
             length=self._interval * _MISSED,
         )
-        sums = _Fleet(*circuit.counted(self._time().now()))
-        return (yield from self._open(breaker)) if breaker.settings.trip.is_met(sums) else circuit
+        return (yield from self._open(breaker)) if breaker.settings.trip.is_met(_Fleet(*circuit.counted)) else circuit
+
+    def _lease_probe(self, breaker: CircuitBreaker) -> Steps[Lease | None]:
+        return (
+            yield from do(
+                self._circuits.lease_probe,
+                breaker.name,
+                owner=f"{self._instance}/{next(self._asked)}",
+                limit=breaker.settings.probes,
+                lease=breaker.settings.probe_timeout,
+            )
+        )
 
     def _ask_for_probe(self, breaker: CircuitBreaker) -> Steps[None]:
-        """Ask for a probe of an open circuit; the next call will be it."""
-        lease = yield from do(
-            self._circuits.lease_probe,
-            breaker.name,
-            owner=f"{self._instance}/{next(self._asked)}",
-            limit=breaker.settings.probes,
-            lease=breaker.settings.probe_timeout,
-        )
-        if lease is not None:
-            breaker.grant(lease.token, (lease.deadline - self._time().now()).total_seconds())
+        """Ask for a probe of an open circuit; the next call will be it, or until the next exchange none."""
+        began = self._time().monotonic()
+        lease = yield from self._lease_probe(breaker)
+        if lease is not None:  # it began after we asked, by the store's clock, and so ends later than ours
+            breaker.grant(lease.token, breaker.settings.probe_timeout - (self._time().monotonic() - began))
 
     def _take_over_pauses(self, breakers: Mapping[str, CircuitBreaker]) -> Steps[None]:
         """Isolate the breakers of paused providers, and let go of those that were resumed."""
         pauses = {pause.key for pause in (yield from do(self._circuits.pauses))}
-        paused = {name for name in breakers if f"provider:{name}" in pauses}
-        for name in paused - self._isolated:
-            breakers[name].isolate()
-        for name in self._isolated - paused:
-            if name in breakers:
-                breakers[name].reset()
-        self._isolated = paused
+        for name, breaker in breakers.items():
+            if f"provider:{name}" not in pauses:
+                if breaker in self._isolated and breaker.is_isolated:
+                    breaker.reset()
+                self._isolated.discard(breaker)
+            elif not breaker.is_isolated:
+                breaker.isolate()
+                self._isolated.add(breaker)
 
     def _recovery(self, breaker: CircuitBreaker) -> float:
-        """Return for how long a circuit is to be open, at least a little."""
-        return max(0.001, breaker.retry_after or breaker.settings.recovery.delay(1, None))
+        """Return for how long a circuit is to be open, at least a little: what is left of the breaker's own time."""
+        if breaker.state is BreakerState.OPEN:
+            return max(0.001, breaker.retry_after or 0.0)
+        return max(0.001, breaker.settings.recovery.delay(1, None))
 
     def _run(self, sleep: Callable[[float], Awaitable[None] | None]) -> Steps[None]:
         while not self._is_stopped:
@@ -161,6 +201,11 @@ class _SyncFlow:
                 _log_store_error(error)
             if not self._is_stopped:
                 yield from do(sleep, self._interval)
+
+
+def _identity(circuit: Circuit) -> tuple[int, datetime]:
+    """Return what tells an opening from all others, also from those of a circuit that was forgotten in between."""
+    return circuit.generation, circuit.changed_at
 
 
 def _by_name(breakers: Iterable[CircuitBreaker]) -> Mapping[str, CircuitBreaker]:

@@ -15,6 +15,7 @@ from .clock import Clock, current_clock
 from .errors import ConfigurationError
 from .failure import ErrorClass, ErrorGroup, Failure
 from .machines.budget import Tokens, thousandths
+from .retrying.functions import check_parts
 
 __all__ = ["RetryBudget"]
 
@@ -58,7 +59,11 @@ class RetryBudget:
         charges_every_failure: bool = False,
         clock: Clock | None = None,
     ) -> None:
+        check_parts(clock=clock)
         costs = cast("Mapping[ErrorClass | ErrorGroup, float]", cost if isinstance(cost, Mapping) else {})
+        for key in costs:
+            if not isinstance(key, (ErrorClass, ErrorGroup)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"a cost is given for {key!r}; allowed are error classes and groups")
         self._costs: dict[ErrorClass | ErrorGroup, int] = {
             key: thousandths(_number(value, f"the cost of {key}", above=True)) for key, value in costs.items()
         }

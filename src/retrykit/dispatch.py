@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, Unpack, overload
 import attrs
 
 from ._steps import Steps, arun, do, is_async, run
+from .classification.tags import is_unsure
 from .clock import Clock, current_clock
 from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
@@ -195,9 +196,9 @@ class _DispatchFlow:
         """Send once; return the provider's answer, or what became of a message that was not sent."""
         try:
             return _as_sent(self._send, (yield from do(self._send, *arguments)))
-        except CallRefusedError as refused:  # nothing was tried: that is no attempt
-            return (yield from self._let_wait(message, record, _refused_for(refused), str(refused)))
         except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
+            if isinstance(error, CallRefusedError) and not is_unsure(error):  # nothing was tried: that is no attempt
+                return (yield from self._let_wait(message, record, _refused_for(error), str(error)))
             return (yield from self._fail(message, record, self._classify(error, message, "send")))
 
     def _parsed(self, message: Message) -> Steps[Message]:

@@ -127,7 +127,7 @@ class SchemaVersionError(StoreError):
 class CallRefusedError(RetrykitError, RuntimeError):
     """A call was not made, to spare the other side: it used no attempt, and is tried again later or elsewhere."""
 
-    retry_after: float | None
+    retry_after: float | None = None
     """Seconds after which to ask again; None where nobody knows, as for what a person has switched off."""
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import attrs
 
+from ._steps import is_async
 from .decision import Decision, Disposition
 from .errors import ConfigurationError
 from .failure import Failure
@@ -99,18 +100,22 @@ class PublishFailed(Event):
 Listener: TypeAlias = Callable[[Event], object]
 
 
-def listeners_of(value: Iterable[Listener]) -> tuple[Listener, ...]:
-    """Return the listeners given as `on_event=`.
+def listeners_of(value: Iterable[Listener], name: str = "on_event") -> tuple[Listener, ...]:
+    """Return the listeners given as `on_event=`, or as another argument of that kind.
 
     Raises:
-        ConfigurationError: it is not a list of functions.
+        ConfigurationError: it is not a list of functions, or one of them would have to be awaited.
     """
     if callable(value) or not isinstance(value, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"on_event is {value!r}; allowed is a list of functions, for example [print]")
+        raise ConfigurationError(f"{name} is {value!r}; allowed is a list of functions, for example [print]")
     listeners = tuple(value)
     for listener in listeners:
         if not callable(listener):
-            raise ConfigurationError(f"a listener of on_event is {listener!r}; allowed are functions of one event")
+            raise ConfigurationError(f"a listener of {name} is {listener!r}; allowed are functions of one event")
+        if is_async(listener):
+            raise ConfigurationError(
+                f"a listener of {name} is the coroutine function {listener!r}; listeners are called, never awaited"
+            )
     return listeners
 
 

@@ -17,10 +17,13 @@ import attrs
 from ._steps import Steps, arun, do, is_async, run
 from .breaker import COUNTED, CircuitBreaker
 from .classification import ErrorClassifier
+from .classification.tags import is_unsure
 from .delivery import Sent
-from .errors import ConfigurationError, NoProviderAvailableError
+from .errors import CallRefusedError, ConfigurationError, NoProviderAvailableError
 from .failure import Failure, Outcome
+from .message import check_name
 from .policy.backoff import Rng
+from .retrying.functions import check_parts
 from .throttle import AdaptiveThrottle
 
 if TYPE_CHECKING:
@@ -83,6 +86,7 @@ class _FailoverFlow:
             raise ConfigurationError(f"strategy is {strategy!r}; allowed are 'priority' and 'weighted'")
         if not isinstance(providers, Mapping) or not providers:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"the providers are {providers!r}; allowed is a mapping of name to function")
+        check_parts(classifier=classifier, clock=clock, rng=rng)
         self._members = [_member(name, given, clock) for name, given in providers.items()]
         self._strategy = strategy
         self._classifier = classifier or ErrorClassifier()
@@ -112,6 +116,12 @@ class _FailoverFlow:
                 continue
             try:
                 result = yield from do(member.send, *args, **kwargs)
+            except CallRefusedError as refused:
+                member.breaker.failed(entered, refused)
+                if is_unsure(refused):  # an attempt before it may have had its effect
+                    raise
+                refusals[member.name] = str(refused), refused.retry_after
+                continue
             except BaseException as error:
                 if not self._goes_on(member, entered, error):
                     raise
@@ -122,7 +132,10 @@ class _FailoverFlow:
             member.throttle.note()
             return _from(member.name, result)
         if failed is not None:
-            raise failed
+            try:
+                raise failed
+            finally:
+                del failed  # its traceback holds this frame: without this they would keep each other alive
         waits = [seconds for _, seconds in refusals.values() if seconds is not None]
         raise NoProviderAvailableError(
             {name: reason for name, (reason, _) in refusals.items()}, min(waits) if waits else None
@@ -184,6 +197,10 @@ def _member(name: str, given: Callable[..., Any] | Provider, clock: Clock | None
     provider = given if isinstance(given, Provider) else Provider(given)
     if not callable(provider.send):
         raise ConfigurationError(f"the provider {name!r} is {provider.send!r}; allowed is a function or a Provider")
+    check_name(name, "name of a provider")
+    for part, kind in ((provider.breaker, CircuitBreaker), (provider.throttle, AdaptiveThrottle)):
+        if part is not None and not isinstance(part, kind):
+            raise ConfigurationError(f"the provider {name!r} was given {part!r}; allowed is a {kind.__name__}")
     return _Member(
         name,
         provider.send,

@@ -15,9 +15,9 @@ import attrs
 
 from . import codec
 from .codec import JSON
-from .errors import InvalidMessageError, InvalidPayloadError, PayloadTooLargeError
+from .errors import ConfigurationError, InvalidMessageError, InvalidPayloadError, PayloadTooLargeError
 
-__all__ = ["DEFAULT_MAX_PAYLOAD", "MAX_ID_LENGTH", "Message", "check_id", "receive"]
+__all__ = ["DEFAULT_MAX_PAYLOAD", "MAX_ID_LENGTH", "Message", "check_id", "check_name", "receive"]
 
 MAX_ID_LENGTH: Final = 255
 """Characters in a message id."""
@@ -46,6 +46,18 @@ def check_id(value: str, name: str = "message id") -> str:
             f"the {name} {value!r} holds a NUL or a lone surrogate, which not every store can keep"
         )
     return value
+
+
+def check_name(value: str, name: str) -> str:
+    """Return `value` if it can be a key in every store, as `check_id`; it names a part, not a message.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    try:
+        return check_id(value, name)
+    except InvalidMessageError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _frozen_attributes(value: Mapping[str, str] | None) -> dict[str, str]:

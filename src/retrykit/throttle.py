@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from ._steps import is_async
 from .clock import Clock, current_clock
-from .errors import ThrottledError
+from .errors import CallRefusedError, ThrottledError
 from .failure import ErrorGroup, Failure
 from .machines.throttle import Throttle
-from .message import check_id
-from .retrying.functions import check_function
+from .message import check_name
+from .retrying.functions import check_function, check_parts
 from .times import Duration, seconds
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class AdaptiveThrottle:
         classifier: ErrorClassifier | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.name = check_id(name, "name of a throttle")
+        check_parts(classifier=classifier, clock=clock)
+        self.name = check_name(name, "name of a throttle")
         self.max_wait = seconds(max_wait, "max_wait")
         self._classifier = classifier
         self._clock = clock
@@ -68,14 +69,17 @@ class AdaptiveThrottle:
         with self._lock:
             return self._machine.wait(self._now())
 
-    def delay(self) -> float:
+    def delay(self, waited: float = 0.0) -> float:
         """Ask for a call, as `turn`.
 
+        Args:
+            waited: the seconds that the call has waited already; others may have taken its turn meanwhile.
+
         Raises:
-            ThrottledError: the wait is longer than `max_wait`.
+            ThrottledError: the wait would be longer than `max_wait` in all.
         """
         wait = self.turn()
-        if wait > self.max_wait:
+        if wait and waited + wait > self.max_wait:
             raise ThrottledError(self.name, wait)
         return wait
 
@@ -93,8 +97,10 @@ class AdaptiveThrottle:
     def _wrap(self, fn: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(fn)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            while wait := self.delay():
+            waited = 0.0
+            while wait := self.delay(waited):
                 self._time().sleep(wait)
+                waited += wait
             try:
                 result = fn(*args, **kwargs)
             except Exception as error:
@@ -108,8 +114,10 @@ class AdaptiveThrottle:
     def _wrap_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
         @functools.wraps(fn)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            while wait := self.delay():
+            waited = 0.0
+            while wait := self.delay(waited):
                 await self._time().sleep_async(wait)
+                waited += wait
             try:
                 result = await fn(*args, **kwargs)
             except Exception as error:
@@ -121,6 +129,8 @@ class AdaptiveThrottle:
         return call
 
     def _failed(self, error: Exception) -> None:
+        if isinstance(error, CallRefusedError):
+            return  # nothing was called
         from .retrying.attempts import default_classifier  # only on the failing path
 
         self.failed((self._classifier or default_classifier()).classify(error))

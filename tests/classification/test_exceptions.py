@@ -17,6 +17,8 @@ from retrykit.classification import ErrorClassifier
 from retrykit.classification.exceptions import phase_of, replies_of, text_of
 from retrykit.classification.smtp import SmtpReply
 from retrykit.errors import (
+    BreakerOpenError,
+    CallRefusedError,
     ConfigurationError,
     InvalidPayloadError,
     PayloadTooLargeError,
@@ -78,6 +80,8 @@ URLLIB3_CONNECT = foreign("urllib3.exceptions.ConnectTimeoutError", URLLIB3_TIME
         ("internal_error", UNKNOWN, sqlite3.IntegrityError("unique")),
         ("resource_contention", UNKNOWN, StoreUnavailableError("locked")),
         ("internal_error", UNKNOWN, StoreCorruptError("torn")),
+        ("provider_unavailable", NOT_SENT, BreakerOpenError("ses", 5.0)),
+        ("provider_unavailable", NOT_SENT, CallRefusedError("not now")),
         ("internal_error", UNKNOWN, ConfigurationError("wrong")),
         ("invalid_payload", UNKNOWN, InvalidPayloadError("not JSON")),
         ("invalid_payload", UNKNOWN, PayloadTooLargeError(2, 1)),
@@ -281,3 +285,11 @@ def test_provider_on_the_exception_stands_before_the_classifiers_own(
     error = ConnectionResetError("gone")
     error.provider = said  # type: ignore[attr-defined]
     assert expected == ErrorClassifier(provider="primary").classify(error, provider=given).provider
+
+
+def test_classify_refused_call_carries_its_wait():
+    """As a failure of another stage, or of who wrapped it."""
+    wrapped = LookupError("no template")
+    wrapped.__cause__ = BreakerOpenError("templates", 5.0)
+    assert CLASSIFIER.classify(wrapped, stage="render").retry_after == 5.0
+    assert CLASSIFIER.classify(BreakerOpenError("templates", None)).retry_after is None

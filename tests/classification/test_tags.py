@@ -11,7 +11,7 @@ import traceback
 import pytest
 
 from retrykit.classification import ErrorClassifier, TaggedError, stage, tag
-from retrykit.classification.tags import Tag, stages_of, tag_of
+from retrykit.classification.tags import Tag, is_unsure, mark_unsure, stages_of, tag_of
 from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass, ErrorGroup, Outcome
 
@@ -352,3 +352,16 @@ def test_tag_is_what_the_classifier_says():
         failure.error_code,
         failure.rule,
     ) == (CARD_DECLINED, Outcome.UNKNOWN, 5.0, "ConnectionResetError", "tag.card_declined")
+
+
+def test_unsure_mark_makes_a_certain_outcome_unknown_where_the_stage_may_have_sent():
+    """Also behind an error that was raised from the marked one, and not in a stage before the send."""
+    error = ConnectionRefusedError("down")
+    mark_unsure(error)
+    outer = LookupError("no")
+    outer.__cause__ = error
+    classify = ErrorClassifier().classify
+    assert is_unsure(error)
+    assert (classify(error).outcome, classify(outer).outcome) == (Outcome.UNKNOWN, Outcome.UNKNOWN)
+    assert classify(error, stage="render").outcome is Outcome.NOT_SENT
+    assert pickle.loads(pickle.dumps(error)).__dict__ == error.__dict__

@@ -17,11 +17,14 @@ FAILURE = Failure(error_class=ErrorClass.NETWORK_TIMEOUT, outcome=Outcome.UNKNOW
 DECISION = Decision(Action.RETRY, 900.0, "network_timeout, retry 1 of 5, waits 900 s")
 
 EXAMPLES: dict[str, BaseException] = {
+    "BreakerOpenError": errors.BreakerOpenError("ses", 12.5, FAILURE),
+    "CallRefusedError": errors.CallRefusedError("not now"),
     "ConfigurationError": errors.ConfigurationError("lease is -1; allowed are finite durations > 0"),
     "FingerprintMismatchError": errors.FingerprintMismatchError("welcome-17"),
     "InvalidMessageError": errors.InvalidMessageError("the message id is empty"),
     "InvalidPayloadError": errors.InvalidPayloadError("not JSON"),
     "MissingExtraError": errors.MissingExtraError("redis", "redis"),
+    "NoProviderAvailableError": errors.NoProviderAvailableError({"ses": "open", "backup": "paused"}, None),
     "PayloadTooLargeError": errors.PayloadTooLargeError(2_000_000, 1_048_576),
     "PicklableError": errors.PicklableError("base"),
     "RetryLater": errors.RetryLater(FAILURE, DECISION),
@@ -30,9 +33,11 @@ EXAMPLES: dict[str, BaseException] = {
     "StoreCorruptError": errors.StoreCorruptError("damaged"),
     "StoreError": errors.StoreError("no"),
     "StoreUnavailableError": errors.StoreUnavailableError("locked"),
+    "ThrottledError": errors.ThrottledError("ses", 2.0),
 }
 
 BUILTINS: dict[str, type[BaseException]] = {
+    "CallRefusedError": RuntimeError,
     "ConfigurationError": ValueError,
     "FingerprintMismatchError": ValueError,
     "InvalidMessageError": ValueError,

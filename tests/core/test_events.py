@@ -100,3 +100,13 @@ def test_event_is_frozen_keyword_only_and_carries_its_instant(name):
     assert attrs.fields(cls)[0].name == "at"
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         EVENT.error = "other"
+
+
+def test_listener_that_would_have_to_be_awaited_is_refused():
+    """Nobody awaits it, so it would hear nothing; the argument is named."""
+
+    async def listener(event):
+        """Hear."""
+
+    with pytest.raises(ConfigurationError, match=r"a listener of hooks is the coroutine function .* never awaited"):
+        listeners_of([print, listener], "hooks")

@@ -15,6 +15,7 @@ from retrykit.stores import Backend
 from retrykit.testing import ManualClock
 from retrykit.testing.harness import Drive
 from tests import capabilities
+from tests.flows.breakers import RECOVERIES, BreakerFleet
 from tests.flows.fleet import Fleet, Stage, on_stage
 from tests.flows.world import World, WorldMaker
 
@@ -54,6 +55,36 @@ def awaiting(request: pytest.FixtureRequest) -> Generator[Drive]:
     """What runs the calls of asynchronous flows to their end, for each event loop."""
     with driving(request.param) as drive:
         yield drive
+
+
+@pytest.fixture(params=["sync", *LOOPS])
+def any_stage(request: pytest.FixtureRequest, backend: Backend, clock: ManualClock) -> Generator[Stage]:
+    """The test's backend in each colour, and under each event loop."""
+    if request.param == "sync":
+        with on_stage(backend, clock, None) as stage:
+            yield stage
+    else:
+        with driving(request.param) as drive, on_stage(backend, clock, drive) as stage:
+            yield stage
+
+
+@pytest.fixture
+def fleet(any_stage: Stage) -> BreakerFleet:
+    """Three processes that share a circuit."""
+    return BreakerFleet(any_stage)
+
+
+@pytest.fixture
+def half_open(any_stage: Stage) -> Callable[..., BreakerFleet]:
+    """Make a fleet whose circuit may be probed now."""
+
+    def make(**settings: object) -> BreakerFleet:
+        fleet = BreakerFleet(any_stage, **settings)  # type: ignore[arg-type]
+        fleet.processes[0].trip()
+        fleet.wait(RECOVERIES[0])
+        return fleet
+
+    return make
 
 
 @contextmanager

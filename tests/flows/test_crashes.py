@@ -30,6 +30,10 @@ SCRIPTS = {
     "request lost twice": (("request lost", "request lost"), {K.SENT}),
     "bug, then fine": (("bug",), {K.SENT}),
     "temporary, then reply lost": (("temporary", "reply lost"), {K.SENT}),
+    "breaker open": (("breaker open",), {K.SENT}),
+    "breaker open, then temporary": (("breaker open", "temporary", "breaker open"), {K.SENT}),
+    "breaker open, then reply lost": (("breaker open", "reply lost"), {K.SENT}),
+    "breaker open, then refused content": (("breaker open", *("refused",) * 9), {K.HELD_FOR_REVIEW}),
 }
 """What the provider does, and what may become of the message however many processes die."""
 

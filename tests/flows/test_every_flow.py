@@ -103,6 +103,10 @@ HOUR, WEEK = 3600.0, 7 * 86400.0
 
 SITUATIONS = {
     "paused": Situation(take_paused, least=5),
+    "breaker open": Situation(take, ("breaker open",), least=7),
+    "breaker open, waiting": Situation(tried(0, another_copy), ("breaker open",), least=3),
+    "breaker open, due": Situation(tried(60, another_copy), ("breaker open", "breaker open"), least=7),
+    "scheduler after an open breaker": Situation(tried(60, schedule), ("breaker open",), least=3),
     "another copy in its send": Situation(take_beside_another),
     "waiting": Situation(tried(0, another_copy), ("temporary",), least=3),
     "waiting, due": Situation(tried(HOUR, another_copy), ("temporary",), least=6),

@@ -16,6 +16,7 @@ from retrykit._steps import Steps
 from retrykit.dead_letter import DeadLetterState
 from retrykit.decision import Action, DeadLetterReason, Disposition, DispositionKind
 from retrykit.delivery import NotAccepted, Sent
+from retrykit.errors import BreakerOpenError
 from retrykit.machines.status import ACCEPTED
 from retrykit.stores import ClaimState, DeadLetterQuery, DeliveryStatus
 from retrykit.testing import Paused
@@ -90,6 +91,8 @@ class World:
         """Do what the script says, and keep count."""
         self._look_at_send()
         outcome = self.script.pop(0) if self.script else "accepted"
+        if outcome == "breaker open":  # no try: nobody was asked
+            raise BreakerOpenError("ses", 30.0)
         if outcome != "accepted":
             self.failed_sends += 1
         if outcome in ("accepted", "reply lost"):

@@ -153,6 +153,73 @@ def test_delivery_log_with_a_damaged_status_cannot_be_counted(sqlite, path, cloc
         sqlite.deliveries.counts()
 
 
+def check_circuit(sqlite, clock):
+    """Every operation on the circuit says the same, those on all name it, and other circuits are not harmed."""
+    circuits = sqlite.circuits
+    for call in (
+        lambda: circuits.trip("ses", by="me", recovery=5),
+        lambda: circuits.lease_probe("ses", owner="q"),
+        lambda: circuits.record_probe("ses", 1, succeeded=True),
+        lambda: circuits.close("ses"),
+        lambda: circuits.report("ses", instance="me", calls=1, failures=0, length=5),
+        circuits.circuits,
+    ):
+        with pytest.raises(StoreCorruptError, match=r"^the circuit 'ses' cannot be read: "):
+            call()
+    assert circuits.report("sound", instance="me", calls=1, failures=0, length=5).counted == (1, 0)
+
+
+@pytest.fixture
+def probed(sqlite, clock):
+    """A circuit with a probe and a report."""
+    sqlite.circuits.trip("ses", by="me", recovery=5)
+    clock.advance("5s")
+    sqlite.circuits.lease_probe("ses", owner="p")
+    return sqlite.circuits.report("ses", instance="me", calls=1, failures=0, length=5)
+
+
+@pytest.mark.parametrize("record", NOT_A_RECORD)
+@pytest.mark.usefixtures("probed")
+def test_circuit_that_is_none_is_corrupt(sqlite, path, clock, record):
+    """It is neither taken for one that is closed nor overwritten."""
+    damage(path, "UPDATE retrykit_circuits SET record = ?", record)
+    check_circuit(sqlite, clock)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"open_until": "soon"},
+        {"open_until": 10**30},
+        {"changed_at": None},
+        {"changed_at": "yesterday"},
+        {"probes": 5},
+        {"probes": ["p"]},
+        {"probes": [["p", 1]]},
+        {"probes": [["p", 1, "x"]]},
+        {"reports": None},
+        {"reports": [["me", 1, 0]]},
+        {"reports": [["me", 1, 0, 10**30]]},
+        {"generation": "3"},
+        {"generation": None},
+        {"last_token": None},
+        {"opens": [1]},
+        {"proofs": "many"},
+        {"is_open": "no"},
+        {"is_open": None},
+        {"name": 5},
+        {"by": 5},
+        {"probes": [["p", "1", 1767225605000]]},
+        {"reports": [["me", "1", 0, 1767225605000]]},
+    ],
+)
+@pytest.mark.usefixtures("probed")
+def test_circuit_with_a_damaged_field_is_corrupt(sqlite, path, clock, change):
+    """Whatever reading it runs into, the error is one."""
+    damaged(path, "retrykit_circuits", "record", change)
+    check_circuit(sqlite, clock)
+
+
 def test_field_of_a_newer_version_in_a_sound_record_is_kept(sqlite, path):
     """Through reading and writing."""
     held = sqlite.claims.claim("k", owner="me").record

@@ -56,6 +56,12 @@ def due(backend):
     return backend.retries.claim_due(owner="me")[0]
 
 
+def probe(backend):
+    backend.circuits.trip("ses", by="me", recovery=1)
+    backend._database._clock.advance("1s")
+    return backend.circuits.lease_probe("ses", owner="p")
+
+
 OPERATIONS = {
     "claim": held,
     "claim_unknown": lambda backend: backend.claims.claim_unknown("k", owner="me"),
@@ -85,6 +91,12 @@ OPERATIONS = {
     "record": lambda backend: backend.deliveries.record(DELIVERY),
     "with_status": lambda backend: backend.deliveries.with_status(DeliveryStatus.UNKNOWN, after="m"),
     "purge of deliveries": lambda backend: backend.deliveries.purge(NOON),
+    "trip": lambda backend: backend.circuits.trip("ses", by="me", recovery=1),
+    "lease_probe": probe,
+    "record_probe": lambda backend: backend.circuits.record_probe("ses", probe(backend).token, succeeded=True),
+    "close": lambda backend: [probe(backend), backend.circuits.close("ses")],
+    "report": lambda backend: backend.circuits.report("ses", instance="i", calls=1, failures=0, length=5),
+    "circuits": lambda backend: backend.circuits.circuits(),
 }
 TOTALS = {
     "count": lambda backend: backend.dead_letters.count(DeadLetterQuery(provider="ses")),

@@ -12,17 +12,19 @@ the outcome is unknown if that of any member is.
 Outcomes: not sent in every stage before `send`; rejected for a reply; else what the rule says; not sent where the
 exception's `smtp_phase` lies before "data"; else unknown. No stage is treated as `send`, and so is a stage of the
 application's own within `send`. A certain outcome that was only found along an implicit `__context__` becomes unknown:
-a handler may have sent again before it raised (`raise ... from error` says that it did not).
+a handler may have sent again before it raised (`raise ... from error` says that it did not). So does that of the last of
+several attempts, when an earlier one may have had its effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, TypeAlias, cast
 
 import attrs
 
-from ..errors import ConfigurationError, RetryLater
+from ..errors import CallRefusedError, ConfigurationError, RetryLater
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from .exceptions import (
     CANCELLATIONS,
@@ -37,7 +39,7 @@ from .exceptions import (
 from .frames import own_frame
 from .rules import Evidence, Rule, RuleList, Scope, Signal, qualified_name
 from .smtp import SmtpReply, asked_delay
-from .tags import stages_of, tag_of
+from .tags import is_unsure, stages_of, tag_of
 
 __all__ = ["ErrorClassifier"]
 
@@ -199,6 +201,8 @@ class ErrorClassifier:
                 f"{type(signal).__qualname__} is a cancellation, not a failure; catch Exception, and let it pass"
             )
         failure = self._of_chain(signal, place, _Walk()) or self._unrecognised(signal, place)
+        if failure.outcome is not Outcome.UNKNOWN and place.within(signal).may_have_sent and _is_unsure(signal):
+            failure = attrs.evolve(failure, outcome=Outcome.UNKNOWN)
         if (
             failure.frame is None and signal.__traceback__ is not None
         ):  # what was recognised was never raised, or only within libraries
@@ -233,6 +237,8 @@ class ErrorClassifier:
         if isinstance(error, RetryLater):
             return attrs.evolve(error.failure, retry_after=error.decision.delay)
         failure = self._of_replies(error, kind, place) if kind.has_replies else self._of_type(error, kind, place, walk)
+        if isinstance(error, CallRefusedError) and failure is not None and failure.retry_after is None:
+            failure = attrs.evolve(failure, retry_after=error.retry_after)
         said = tag_of(error)
         if said is None:
             return failure
@@ -384,6 +390,11 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
             behind = None
         else:
             behind, is_implicit = behind.__context__, True
+
+
+def _is_unsure(error: BaseException) -> bool:
+    """Tell whether the last of several attempts was marked, of which an earlier one may have had its effect."""
+    return any(is_unsure(each) for each, _ in islice(_chain(error), MAX_DEPTH))
 
 
 def _bounded(text: str) -> str:

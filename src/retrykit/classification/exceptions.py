@@ -120,6 +120,7 @@ EXCEPTION_RULES: Final = (
     _row("retrykit.errors.InvalidMessageError", C.INVALID_PAYLOAD),
     _row("retrykit.errors.InvalidPayloadError", C.INVALID_PAYLOAD),
     _row("retrykit.errors.StoreUnavailableError", C.RESOURCE_CONTENTION),
+    _row("retrykit.errors.CallRefusedError", C.PROVIDER_UNAVAILABLE, _NOT_SENT),
     _row("retrykit.errors.RetrykitError", C.INTERNAL_ERROR),
     # Bugs. KeyError and ValueError are not among them: too many libraries derive their errors from these.
     _row("builtins.AssertionError", C.INTERNAL_ERROR),

@@ -43,7 +43,7 @@ def own_frame(error: BaseException) -> str | None:
 def _is_own(filename: str) -> bool:
     """Tell whether a source file is the application's; generated code is not, what was typed in is."""
     if filename.startswith("<"):
-        return not filename.startswith(("<frozen ", "<attrs generated ", "<__array_function__"))
+        return not filename.startswith(("<frozen ", "<attrs generated ", "<__array_function__", "<retrykit wrapper "))
     if filename.startswith((_PACKAGE, _STANDARD_LIBRARY)):
         return False
     return not any(part in _INSTALLED for part in filename.replace("\\", "/").split("/"))

@@ -22,12 +22,13 @@ from ..errors import ConfigurationError, PicklableError
 from ..failure import ErrorClass, Outcome
 from ..times import Duration, seconds
 
-__all__ = ["Boundary", "Tag", "TaggedError", "stage", "stages_of", "tag", "tag_of"]
+__all__ = ["Boundary", "Tag", "TaggedError", "is_unsure", "mark_unsure", "stage", "stages_of", "tag", "tag_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _TAG: Final = "__retrykit_tag__"
+_UNSURE: Final = "__retrykit_unsure__"
 _STAGES: Final = "__retrykit_stages__"
 _MAX_STAGES: Final = 16
 
@@ -117,6 +118,16 @@ def stages_of(error: BaseException) -> tuple[str, ...]:
     """Return the stages that an exception has left, innermost first."""
     found = error.__dict__.get(_STAGES, ())
     return cast("tuple[str, ...]", found) if isinstance(found, tuple) else ()
+
+
+def mark_unsure(error: BaseException) -> None:
+    """Say that the side effect may have happened, whatever the exception itself says: before it came, somebody had tried."""
+    _write(error, _UNSURE, True)
+
+
+def is_unsure(error: BaseException) -> bool:
+    """Tell whether that was said."""
+    return error.__dict__.get(_UNSURE) is True
 
 
 class Boundary(abc.ABC):

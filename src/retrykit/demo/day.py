@@ -131,7 +131,7 @@ class _Run:
         self.main, self.backup = Provider("main", self.mailroom), Provider("backup", self.mailroom)
         self.backend: Backend = SQLiteBackend(day.path, clock=self.clock, synchronous="normal")
         self.queue = _Queue()
-        self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT)
+        self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT, clock=self.clock)
         self.to_kill = {message.id for message in messages if message.scenario.kills}
         self.errors: list[BaseException] = []
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """The application of the demonstration: render a message, send it over SMTP, ask a server about it.
 
-The order of providers is fixed: the second is asked only when it is certain that the first has not sent. That stands in
-for a failover with circuit breakers.
+A failover chooses the provider: the second is asked only when it is certain that the first has not sent, or while the first
+is closed off by its circuit breaker.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import smtplib
 from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
+from functools import partial
 from string import Template
 from typing import Final, cast
 
-import attrs
-
-from ..classification import ErrorClassifier
+from ..clock import Clock
 from ..delivery import NotAccepted, Sent
-from ..failure import Outcome
+from ..failover import Failover
 from ..message import Message
 from ..validation import address, required
 
@@ -47,29 +46,24 @@ def render(message: Message) -> EmailMessage:
     return email
 
 
-@attrs.frozen
 class Sender:
-    """Sends over SMTP, to the first provider that can be reached."""
+    """Sends over SMTP, to the first provider that can be reached.
 
-    providers: Sequence[tuple[str, int]]
-    """Name and port of each, in order of preference."""
-    timeout: float
-    """Real seconds to wait for an answer."""
-    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier)
+    Args:
+        providers: name and port of each, in order of preference.
+        timeout: real seconds to wait for an answer.
+        clock: where the time of the breakers comes from.
+    """
 
-    def send(self, message: Message, key: str, content: EmailMessage) -> Sent:
-        """Send an e-mail through one provider, or raise what the last one said."""
-        last: Exception | None = None
-        for name, port in self.providers:
-            try:
-                return Sent(self._converse(port, message.attributes["recipient"], content), name)
-            except Exception as error:
-                error.provider = name  # type: ignore[attr-defined]
-                if self.classifier.classify(error, stage="send").outcome is not Outcome.NOT_SENT:
-                    raise
-                last = error
-        assert last is not None, "there is at least one provider"
-        raise last
+    def __init__(self, providers: Sequence[tuple[str, int]], timeout: float, clock: Clock) -> None:
+        self.providers: Final = providers
+        self.timeout: Final = timeout
+        self.send: Final = Failover({name: partial(self._send, port) for name, port in providers}, clock=clock)
+        """Called with a message, its key and its content; shared by all workers."""
+
+    def _send(self, port: int, message: Message, key: str, content: EmailMessage) -> str:
+        """Send an e-mail through the provider at a port; the key stands in it."""
+        return self._converse(port, message.attributes["recipient"], content)
 
     def lookup(self, key: str) -> Sent | NotAccepted | None:
         """Ask every provider whether it has accepted a message; None when one that cannot be asked might have."""

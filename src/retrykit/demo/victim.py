@@ -46,7 +46,7 @@ class Victim:
 
         clock = ScaledClock(self.speed, epoch=self.epoch)
         backend = SQLiteBackend(self.path, clock=clock)
-        sender = Sender(self.providers, timeout=60.0)
+        sender = Sender(self.providers, timeout=60.0, clock=clock)
         dispatcher = Dispatcher(
             sender.send, backend=backend, validate=validate, render=render, lease=self.lease, clock=clock
         )

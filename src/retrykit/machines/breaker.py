@@ -183,18 +183,21 @@ class Machine:
             self._granted[token] = now + length
 
     def at(self, now: float) -> None:
-        """See what the time has changed: a recovery is over, a probe never came back."""
-        if self.state is BreakerState.OPEN and now >= self.open_until and not self.is_led(now):
-            self._move(BreakerEvent.RECOVERED)
+        """See what the time has changed: a recovery is over, a probe never came back. A clock that went back lengthens neither."""
+        if self.state is BreakerState.OPEN:
+            self.open_until = min(self.open_until, now + self.recovery)
+            if now >= self.open_until and not self.is_led(now):
+                self._move(BreakerEvent.RECOVERED)
         elif self.state is BreakerState.HALF_OPEN:
-            self._probes = {number: deadline for number, deadline in self._probes.items() if deadline > now}
+            latest = now + self.settings.probe_timeout
+            self._probes = {number: min(until, latest) for number, until in self._probes.items() if until > now}
             self._granted = {token: deadline for token, deadline in self._granted.items() if deadline > now}
         elif self.state is BreakerState.CLOSED:
             self.window.at(now)
 
     def succeeded(self, permit: Permit, now: float) -> None:
         """Take in the success of a call that was let through."""
-        if not self._is_current(permit):
+        if not self._is_current(permit, now):
             return
         if self.state is BreakerState.CLOSED:
             self.window.succeeded(1, now)
@@ -205,16 +208,19 @@ class Machine:
         if self._proofs >= self.settings.close_after:
             self._move(BreakerEvent.PROVED)
 
-    def failed(self, permit: Permit, now: float, retry_after: float | None = None) -> None:
+    def failed(self, permit: Permit, now: float, retry_after: float | None = None) -> bool:
         """Take in the failure of a call that was let through.
 
         Args:
             permit: as `admit` gave it.
             now: monotonic seconds.
             retry_after: what the other side asked for; it stays open for that long at least.
+
+        Returns:
+            Whether it counts; a late one does not.
         """
-        if not self._is_current(permit):
-            return
+        if not self._is_current(permit, now):
+            return False
         if self.state is BreakerState.CLOSED:
             self.window.failed(now)
             if self.settings.trip.is_met(self.window):
@@ -222,6 +228,7 @@ class Machine:
         else:
             self._judge(permit, succeeded=False)
             self._open(BreakerEvent.REFUTED, now, retry_after)
+        return True
 
     def released(self, permit: Permit) -> None:
         """Take back the permit of a call that tells nothing: it was cancelled, or failed for reasons of its own."""
@@ -235,23 +242,37 @@ class Machine:
         self.verdicts.append((permit.probe, succeeded))
         return True
 
+    def hand_over(self) -> list[tuple[int, bool | None]]:
+        """Give away the verdicts, and the grants that no call has used: those tell nothing."""
+        found = [*self.verdicts, *((token, None) for token in self._granted)]
+        self.verdicts, self._granted = [], {}
+        return found
+
     def by_hand(self, event: BreakerEvent) -> None:
         """Isolate, disable or reset it."""
         self._move(event)
 
-    def open(self, now: float, recovery: float | None = None) -> None:
-        """Open it, as another process has; for so many seconds, or for its own recovery time."""
+    def open(self, now: float, recovery: float | None = None, opens: int | None = None) -> None:
+        """Open it, as another process has; for so many seconds, or for its own recovery time.
+
+        Args:
+            now: monotonic seconds.
+            recovery: in seconds; None: its own.
+            opens: how often it has opened since it was last closed, by the other's count; None: by its own.
+        """
         if self.state is BreakerState.CLOSED:
             self._open(BreakerEvent.TRIPPED, now, None)
         elif self.state is BreakerState.HALF_OPEN:
             self._open(BreakerEvent.REFUTED, now, None)
         if self.state is BreakerState.OPEN and recovery is not None:
             self.recovery, self.open_until = recovery, now + recovery
+        if self.state is BreakerState.OPEN and opens is not None:
+            self.opens = opens
 
     def retry_after(self, now: float) -> float | None:
         """Return the seconds until a call may be let through: 0 when one may be now, None when nobody knows."""
         if self.state is BreakerState.OPEN:
-            return min(self.recovery, max(0.0, self.open_until - now))  # a clock that went back must not lengthen it
+            return min(self.recovery, max(0.0, self.open_until - now))
         if self.state is BreakerState.HALF_OPEN and len(self._probes) >= self.settings.probes:
             return min(self.settings.probe_timeout, max(0.0, min(self._probes.values()) - now))
         return None if self.state is BreakerState.ISOLATED else 0.0
@@ -268,7 +289,7 @@ class Machine:
             "state": state.value,
             "opens": self.opens,
             "recovery": self.recovery,
-            "retry_after": max(0.0, self.open_until - now) if state is BreakerState.OPEN else 0.0,
+            "retry_after": self.retry_after(now) if self.state is BreakerState.OPEN else 0.0,
             "calls": self.window.calls,
             "failures": self.window.failures,
         }
@@ -283,26 +304,29 @@ class Machine:
             state = BreakerState(str(snapshot["state"]))
             opens, calls, failures = (int(str(snapshot[name])) for name in ("opens", "calls", "failures"))
             recovery, left = (float(str(snapshot[name])) for name in ("recovery", "retry_after"))
-        except (KeyError, ValueError) as error:
-            raise ConfigurationError(f"the snapshot {dict(snapshot)!r} is none of a breaker: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"the snapshot {snapshot!r} is none of a breaker: {error!r}") from None
         if not (0 <= failures <= calls and opens >= 0 and 0 <= left <= recovery <= MAX_DELAY):
-            raise ConfigurationError(f"the snapshot {dict(snapshot)!r} contradicts itself")
+            raise ConfigurationError(f"the snapshot {snapshot!r} contradicts itself")
         self._enter(state)
         self.opens, self.recovery, self.open_until = opens, recovery, now + left
         self.window.succeeded(calls - failures, now)
         for _ in range(min(failures, 10_000)):
             self.window.failed(now)
 
-    def _is_current(self, permit: Permit) -> bool:
+    def _is_current(self, permit: Permit, now: float) -> bool:
         """Tell whether a result counts, and take its probe back."""
         if permit.generation != self.generation or self.state is BreakerState.DISABLED:
             return False
-        return permit.probe is None or self._probes.pop(permit.probe, None) is not None
+        return permit.probe is None or self._probes.pop(permit.probe, now) > now
 
     def _open(self, event: BreakerEvent, now: float, retry_after: float | None) -> None:
+        own = self.settings.recovery.delay(
+            self.opens + 1, self.rng
+        )  # may be a user's function: first, before any change
         self._move(event)
         self.opens += 1
-        self.recovery = max(self.settings.recovery.delay(self.opens, self.rng), min(retry_after or 0.0, _DAY))
+        self.recovery = max(own, min(retry_after or 0.0, _DAY))
         self.open_until = now + self.recovery
 
     def _move(self, event: BreakerEvent) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 
@@ -17,6 +17,8 @@ from ..lease import Lease
 from ..times import from_millis, later, to_millis
 
 __all__ = ["Circuit", "close", "is_forgotten", "lease_probe", "record_probe", "report", "trip"]
+
+T = TypeVar("T")
 
 _KEPT: Final = timedelta(days=1)
 """For so long a closed circuit is remembered: longer than any process goes without looking."""
@@ -55,10 +57,10 @@ class Circuit:
     """The probes that are on their way."""
     reports: tuple[Report, ...] = ()
 
-    def counted(self, now: datetime) -> tuple[int, int]:
-        """Return how many calls and failures the fleet has reported that still count."""
-        live = [each for each in self.reports if each.until > now]
-        return sum(each.calls for each in live), sum(each.failures for each in live)
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many calls and failures the fleet had reported, as far as they counted when the latest report came."""
+        return sum(each.calls for each in self.reports), sum(each.failures for each in self.reports)
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the record as JSON values, instants in epoch milliseconds."""
@@ -78,30 +80,52 @@ class Circuit:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, JSON]) -> Circuit:
-        """Make a record of what `to_dict` gave."""
-        open_until = fields["open_until"]
-        probes = cast("list[tuple[str, int, int]]", fields["probes"])
-        reports = cast("list[tuple[str, int, int, int]]", fields["reports"])
+        """Make a record of what `to_dict` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError, OverflowError: it is no such thing.
+        """
+        open_until, by = fields["open_until"], fields["by"]
+        probes = [
+            (_typed(owner, str), _typed(token, int), _instant(end)) for owner, token, end in _rows(fields, "probes")
+        ]
+        reports = [
+            (_typed(instance, str), _typed(calls, int), _typed(failures, int), _instant(until))
+            for instance, calls, failures, until in _rows(fields, "reports")
+        ]
         return cls(
-            name=cast("str", fields["name"]),
-            generation=cast("int", fields["generation"]),
-            is_open=cast("bool", fields["is_open"]),
-            opens=cast("int", fields["opens"]),
-            open_until=None if open_until is None else from_millis(cast("int", open_until)),
-            by=cast("str | None", fields["by"]),
-            changed_at=from_millis(cast("int", fields["changed_at"])),
-            proofs=cast("int", fields["proofs"]),
-            last_token=cast("int", fields["last_token"]),
-            probes=tuple(Lease(owner, token, from_millis(deadline)) for owner, token, deadline in probes),
-            reports=tuple(
-                Report(instance, calls, failures, from_millis(until)) for instance, calls, failures, until in reports
-            ),
+            name=_typed(fields["name"], str),
+            generation=_typed(fields["generation"], int),
+            is_open=_typed(fields["is_open"], bool),
+            opens=_typed(fields["opens"], int),
+            open_until=None if open_until is None else _instant(open_until),
+            by=None if by is None else _typed(by, str),
+            changed_at=_instant(fields["changed_at"]),
+            proofs=_typed(fields["proofs"], int),
+            last_token=_typed(fields["last_token"], int),
+            probes=tuple(Lease(*each) for each in probes),
+            reports=tuple(Report(*each) for each in reports),
         )
+
+
+def _typed(value: object, kind: type[T]) -> T:
+    """Return a value if it is of its type: one that is not would be met far from here."""
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not {kind.__name__}")
+    return value
+
+
+def _instant(value: object) -> datetime:
+    return from_millis(_typed(value, int))
+
+
+def _rows(fields: Mapping[str, JSON], name: str) -> list[list[object]]:
+    return cast("list[list[object]]", _typed(fields[name], list))
 
 
 def trip(circuit: Circuit | None, name: str, *, by: str, recovery: float, now: datetime) -> Circuit:
     """Open a circuit; one that is open already stays as it is, whoever opened it."""
-    circuit = circuit or Circuit(name=name, changed_at=now)
+    circuit = _known(circuit, name, now)
     return circuit if circuit.is_open else _opened(circuit, by, recovery, now)
 
 
@@ -174,7 +198,7 @@ def report(
     circuit: Circuit | None, name: str, *, instance: str, calls: int, failures: int, length: float, now: datetime
 ) -> Circuit:
     """Take in what a process counted, in place of what it reported before; it counts for `length` seconds."""
-    circuit = circuit or Circuit(name=name, changed_at=now)
+    circuit = _known(circuit, name, now)
     others = tuple(each for each in circuit.reports if each.instance != instance and each.until > now)
     return attrs.evolve(circuit, reports=(*others, Report(instance, calls, failures, later(now, length))))
 
@@ -186,6 +210,11 @@ def is_forgotten(circuit: Circuit, now: datetime) -> bool:
         and now - circuit.changed_at > _KEPT
         and not any(each.until > now for each in circuit.reports)
     )
+
+
+def _known(circuit: Circuit | None, name: str, now: datetime) -> Circuit:
+    """Return a record to go on from: a new one also where a store still has what is forgotten."""
+    return Circuit(name=name, changed_at=now) if circuit is None or is_forgotten(circuit, now) else circuit
 
 
 def _opened(circuit: Circuit, by: str, recovery: float, now: datetime) -> Circuit:

@@ -18,7 +18,7 @@ _SMOOTHING: Final = 0.8
 _BUCKET: Final = 0.5
 _MIN_RATE: Final = 0.5
 _MIN_CAPACITY: Final = 1.0
-_RESOLUTION: Final = 1e-9
+_RESOLUTION: Final = 1e-6
 
 
 class Cubic:
@@ -108,9 +108,9 @@ class TokenBucket:
         Nothing is taken while it has to wait, so that no caller is pushed behind others by a debt.
         """
         self.refill(now)
-        short = 1.0 - self.held
-        if short > _RESOLUTION:  # a smaller lack is one of floats, and no clock could wait for it
-            return short / self.rate
+        wait = (1.0 - self.held) / self.rate
+        if wait > _RESOLUTION:  # a shorter one is a matter of floats: added to the time of some clocks it is lost
+            return wait
         self.held = max(0.0, self.held - 1.0)
         return 0.0
 

@@ -223,7 +223,7 @@ class FailureRate:
 
     def is_met(self, window: Counts) -> bool:
         """Tell whether the share is reached, and there are enough calls to tell."""
-        return window.calls >= self.minimum_calls and window.failures >= self.rate * window.calls
+        return window.calls >= self.minimum_calls and window.failures / window.calls >= self.rate
 
     def __str__(self) -> str:
         return f"{self.rate:.0%} failures of {_of(self.calls, self.length)}, at least {self.minimum_calls} calls"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Sequence
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+import attrs
+
 from ..classification import ErrorClassifier
+from ..classification.tags import is_unsure, mark_unsure
+from ..clock import SystemClock
 from ..decision import Action, Attempt, Decision
 from ..errors import CallRefusedError, RetryLater
 from ..events import AttemptFailed, emit
@@ -18,6 +23,7 @@ from ..failure import ErrorClass, Failure, Outcome
 from ..policy.backoff import MAX_DELAY, Rng
 from ..times import plain
 from .functions import name_of
+from .hooks import Hook, around
 
 if TYPE_CHECKING:
     from .decorator import retry
@@ -54,21 +60,29 @@ class CurrentAttempt:
 
 
 class Glimpse:
-    """A failed attempt that was not looked at closely: nobody listens, and the exception has nothing more to say."""
+    """A failed attempt that was not looked at closely: nobody listens, and the exception has nothing more to say.
 
-    __slots__ = ("_args", "_at", "_type", "delay")
+    Looked at later it tells the same, but for the place where it was raised.
+    """
 
-    def __init__(self, error: Exception, at: datetime, delay: float) -> None:
+    __slots__ = ("_args", "_at", "_retries", "_type", "delay")
+
+    def __init__(self, error: Exception, at: datetime, delay: float, retries: int) -> None:
         self._type = type(error)
         self._args = error.args  # not the exception: with its traceback it would keep the whole call alive
         self._at = at
+        self._retries = retries
         self.delay = delay
 
     def looked_at(self, number: int) -> Attempt:
         """Return the attempt as one that was looked at."""
         failure = default_classifier().classify(self._type(*self._args))
-        reason = f"{failure.error_class}, retry {number}, waits {plain(self.delay)} s"
-        return _attempt(number, self._at, failure, Decision(Action.RETRY, self.delay, reason))
+        return _attempt(number, self._at, failure, _another(failure, number, self._retries, self.delay))
+
+
+def _another(failure: Failure, number: int, retries: int, delay: float) -> Decision:
+    reason = f"{failure.error_class}, retry {number} of {retries}, waits {plain(delay)} s"
+    return Decision(Action.RETRY, delay, reason)
 
 
 def _attempt(number: int, at: datetime, failure: Failure, decision: Decision) -> Attempt:
@@ -82,9 +96,6 @@ def _attempt(number: int, at: datetime, failure: Failure, decision: Decision) ->
         reason=decision.reason,
     )
 
-
-Hook: TypeAlias = Callable[[AttemptFailed], object]
-"""Called before a wait; a context manager that it returns is entered before and left after it."""
 
 _GLANCE: Final = 0.1
 """Seconds between two looks, in an asynchronous wait, at whether everything is to stop."""
@@ -143,71 +154,109 @@ class Attempts:
         """The number of the attempt that is running or comes next, counted from 1."""
         return len(self._history) + 1
 
-    def again_after(self, error: BaseException) -> bool:
+    def again_after(self, error: BaseException, final: str | None = None) -> bool:
         """Decide on a failed attempt, and wait for the next one; False when there is none.
+
+        Args:
+            error: as it was raised.
+            final: why no other attempt may follow, whatever the policy says.
 
         Raises:
             RetryLater: the wait is longer than a caller should wait for.
         """
-        return self.is_worth(error) and self.wait()
+        return self.is_worth(error, final) and (self.wait() or self.stopped(cast("Exception", error)))
 
-    async def again_after_async(self, error: BaseException) -> bool:
+    async def again_after_async(self, error: BaseException, final: str | None = None) -> bool:
         """Decide on a failed attempt, and wait for the next one, as `again_after`."""
-        return self.is_worth(error) and await self.wait_async()
+        return self.is_worth(error, final) and (await self.wait_async() or self.stopped(cast("Exception", error)))
 
     def again_with(self, result: object) -> bool:
-        """Decide on a result, and wait for the next attempt; False when the result is to be returned."""
-        return self._is_unwanted(result) and self.wait()
+        """Decide on a result that is not the one that was wanted, and wait for the next attempt; False: return it."""
+        return self._is_worth_more(result) and self.wait()
 
     async def again_with_async(self, result: object) -> bool:
-        """Decide on a result, and wait for the next attempt, as `again_with`."""
-        return self._is_unwanted(result) and await self.wait_async()
+        """Decide on a result that is not the one that was wanted, as `again_with`."""
+        return self._is_worth_more(result) and await self.wait_async()
 
-    def is_worth(self, error: BaseException) -> bool:
+    def succeeded(self) -> None:
+        """Take in that an attempt succeeded."""
+        self.leave()
+        budget = self._policy.budget
+        if budget is None:
+            return
+        if self._failure is not None:
+            budget.retried(self._failure)
+        elif budget.note is not None:
+            budget.note()
+
+    def is_worth(self, error: BaseException, final: str | None = None) -> bool:
         """Tell whether another attempt follows a failed one; if none does, the error carries a note that says why.
 
         Raises:
             RetryLater: the wait is longer than a caller should wait for.
         """
         self.leave()
-        if not isinstance(error, Exception) or isinstance(error, (CallRefusedError, RetryLater)):
-            return False  # nothing was tried: whoever refused has said when to come again
+        if not isinstance(error, Exception):
+            return False
+        if isinstance(
+            error, (CallRefusedError, RetryLater)
+        ):  # nothing was tried: whoever refused says when to come again
+            self._mark(error)
+            return False
         policy = self._policy
-        if policy.quick_types and self._at_a_glance(error):
+        if policy.quick_types and final is None and self._at_a_glance(error):
             return True
         failure = (policy.classifier or default_classifier()).classify(error)
-        decision = self._after(failure, error)
+        decision = self._after(failure, error, final)
         if decision.action is not Action.RETRY:
-            error.add_note(f"retrykit: attempt {self.number} of {self._subject} was the last: {decision.reason}")
+            self._say_why(error, self.number, decision.reason)
+            self._mark(error)
             return False
         asked = failure.retry_after or 0.0  # the short form sleeps through its own backoff, however long, but not this
         if decision.delay > policy.max_inline_delay and (policy.matrix is not None or asked > policy.max_inline_delay):
-            raise RetryLater(failure, decision) from error
+            self._mark(error)
+            outcome = Outcome.UNKNOWN if is_unsure(error) else failure.outcome
+            raise RetryLater(attrs.evolve(failure, outcome=outcome), decision) from error
         return self._note(failure, decision)
+
+    def stopped(self, error: Exception) -> bool:
+        """Say in the error that its attempt was the last because the wait was ended; False."""
+        self._say_why(error, len(self._history), "everything is to stop")
+        self._mark(error)
+        return False
+
+    def _mark(self, error: Exception) -> None:
+        """Say in the error that leaves that an earlier attempt may have had its effect, whatever the last one's was."""
+        history = CurrentAttempt(self.number, self._history).history
+        if any(attempt.failure.outcome is Outcome.UNKNOWN for attempt in history):
+            mark_unsure(error)
+
+    def _say_why(self, error: BaseException, number: int, reason: str) -> None:
+        note = f"retrykit: attempt {number} of {self._subject} was the last: {reason}"
+        if note not in getattr(error, "__notes__", ()):  # one object may be raised by many calls
+            error.add_note(note)
 
     def _at_a_glance(self, error: Exception) -> bool:
         """Tell that an error is worth another attempt, where no closer look could tell anything else.
 
-        One of Python's own exceptions that carries no attribute has neither a tag nor a wait that it asks for.
+        One of Python's own exceptions that carries no attribute, and no other exception, has neither a tag nor a wait that
+        it asks for.
         """
         policy, number = self._policy, len(self._history) + 1
         if number >= policy.attempts or not isinstance(error, policy.quick_types) or _inside.get():
             return False
-        if type(error).__module__ != "builtins" or error.__dict__:
+        if type(error).__module__ != "builtins" or error.__dict__ or error.__cause__ or error.__context__:
+            return False
+        if isinstance(error, ExceptionGroup) or getattr(error, "filename", None) is not None:
             return False
         previous = self._history[-1].delay if self._history else None
         self._delay = policy.backoff.delay(number, policy.rng or cast("Rng", random), previous=previous)
-        self._history.append(Glimpse(error, policy.time().now(), self._delay))
+        self._history.append(Glimpse(error, policy.time().now(), self._delay, policy.attempts - 1))
         return True
 
-    def _is_unwanted(self, result: object) -> bool:
+    def _is_worth_more(self, result: object) -> bool:
         """Tell whether another attempt follows a result."""
         self.leave()
-        policy = self._policy
-        if policy.on_result is None or not policy.on_result(result):
-            if policy.budget is not None:
-                policy.budget.retried(self._failure)
-            return False
         failure = Failure(
             error_class=ErrorClass.UNKNOWN,
             error_code=type(result).__name__,
@@ -218,61 +267,64 @@ class Attempts:
         decision = self._after(failure, None)
         return decision.action is Action.RETRY and self._note(failure, decision)
 
+    def enter(self) -> None:
+        """Remember which attempt is running here, if others have failed before it."""
+        if self._history and self._token is None:
+            current = CurrentAttempt(self.number, self._history)
+            self._token = _running.set((self._policy, current, _running.get()))
+
     def leave(self) -> None:
         """Forget which attempt is running here."""
-        if self._token is not None:
-            _running.reset(self._token)
-            self._token = None
-
-    def _enter(self) -> None:
-        current = CurrentAttempt(self.number, self._history)
-        self._token = _running.set((self._policy, current, _running.get()))
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a generator may go on in another context, where nothing was remembered
+                _running.reset(token)
 
     def wait(self) -> bool:
         """Wait; False when the wait was ended because everything is to stop."""
         policy = self._policy
         if self._delay or policy.hooks or policy.stop is not None:
-            with self._surroundings():
-                if policy.stop is not None:
-                    if policy.stop.wait(self._delay):
+            with around(policy.hooks, self._event):
+                clock, stop = policy.time(), policy.stop
+                if stop is not None and (type(clock) is SystemClock or stop.is_set()):
+                    if stop.wait(self._delay):
                         return False
                 elif self._delay:
-                    policy.time().sleep(self._delay)
-        self._enter()
+                    clock.sleep(self._delay)
+            if stop is not None and stop.is_set():
+                return False
+        self.enter()
         return True
 
     async def wait_async(self) -> bool:
         """Wait; False when the wait was ended because everything is to stop."""
         policy = self._policy
         if self._delay or policy.hooks or policy.stop is not None:
-            with self._surroundings():
+            with around(policy.hooks, self._event):
+                clock, stop = policy.time(), policy.stop
+                glance = _GLANCE if stop is not None and type(clock) is SystemClock else math.inf
                 left = self._delay
-                while left > 0:
-                    if policy.stop is not None and policy.stop.is_set():
-                        return False
-                    part = left if policy.stop is None else min(left, _GLANCE)
-                    await policy.time().sleep_async(part)
+                while left > 0 and not (stop is not None and stop.is_set()):
+                    part = min(left, glance)
+                    await clock.sleep_async(part)
                     left -= part
-        self._enter()
-        return policy.stop is None or not policy.stop.is_set()
+            if stop is not None and stop.is_set():
+                return False
+        self.enter()
+        return True
 
-    def _surroundings(self) -> AbstractContextManager[object]:
-        """Return what surrounds the wait: what the hooks gave, entered in their order and left in the opposite one."""
-        stack = ExitStack()
-        for hook in self._policy.hooks:
-            held = hook(cast("AttemptFailed", self._event))
-            if isinstance(held, AbstractContextManager):
-                stack.enter_context(cast("AbstractContextManager[object]", held))
-        return stack
-
-    def _after(self, failure: Failure, error: Exception | None) -> Decision:
+    def _after(self, failure: Failure, error: Exception | None, final: str | None = None) -> Decision:
         """Decide, within the limits, and tell the listeners."""
         policy = self._policy
         now = policy.time().now()
         self._failure = failure
         first = self._history[0] if self._history else None
         age = (now - first.failed_at).total_seconds() if isinstance(first, Attempt) else 0.0
-        decision = self._within_budget(self._within_limit(self._decide(error, failure, age), failure), failure)
+        if final is None:
+            decision = self._within_limit(self._decide(error, failure, age), failure)
+        else:
+            decision = Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, {final}")
+        decision = self._within_budget(decision, failure)
         number = self.number
         if policy.listeners or policy.hooks:
             self._event = AttemptFailed(
@@ -305,8 +357,7 @@ class Attempts:
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, all {policy.attempts} attempts used")
         previous = self._history[-1].delay if self._history else None
         delay = max(policy.backoff.delay(number, rng, previous=previous), min(failure.retry_after or 0.0, MAX_DELAY))
-        reason = f"{failure.error_class}, retry {number} of {policy.attempts - 1}, waits {plain(delay)} s"
-        return Decision(Action.RETRY, delay, reason)
+        return _another(failure, number, policy.attempts - 1, delay)
 
     def _within_limit(self, decision: Decision, failure: Failure) -> Decision:
         """Return the decision, or that to give up when its wait would end after the call's time limit."""

@@ -2,69 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from .attempts import Attempts
+from ..errors import ConfigurationError
+from .attempts import Attempts, nesting
 
 if TYPE_CHECKING:
     from .decorator import retry
 
-__all__ = ["Try", "tries", "tries_async"]
+__all__ = ["Tries", "Try"]
 
 
 class Try:
     """One attempt: a context manager around the block. An error that is to be retried does not leave it."""
 
-    __slots__ = ("_attempts", "error", "number")
+    __slots__ = ("_attempts", "_nesting", "error", "number")
 
-    def __init__(self, attempts: Attempts) -> None:
+    def __init__(self, attempts: Attempts, nested: nesting | None) -> None:
         self._attempts = attempts
+        self._nesting = nested
         self.number = attempts.number
         """Counted from 1."""
         self.error: Exception | None = None
 
     def __enter__(self) -> Self:
         """Begin the attempt."""
+        if self._nesting is not None:
+            self._nesting.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         """End the attempt; an error stays inside when another attempt follows."""
-        if isinstance(error, Exception) and self._attempts.is_worth(error):
+        if self._nesting is not None:
+            self._nesting.__exit__()
+        if error is None:
+            self._attempts.succeeded()
+        elif self._attempts.is_worth(error) and isinstance(error, Exception):
             self.error = error
             return True
-        self._attempts.leave()
         return False
 
 
-def _begin(policy: retry) -> Attempts:
-    return Attempts(policy, "a block", policy.time().monotonic())
+class Tries:
+    """The attempts of one loop, in either colour; another one follows as long as the latest has failed and is worth it."""
 
+    # No generators: an asynchronous one that a loop is left early would have to be closed by somebody.
 
-def tries(policy: retry) -> Iterator[Try]:
-    """Give an attempt, and another one as long as the last has failed and may be tried again."""
-    attempts = _begin(policy)
-    while True:
-        attempt = Try(attempts)
-        yield attempt
-        error, attempt.error = attempt.error, None
-        if error is None:
-            return
-        if not attempts.wait():
-            raise error
+    def __init__(self, policy: retry) -> None:
+        if policy.on_result is not None:
+            raise ConfigurationError("on_result= looks at the result of a function; a block has none")
+        self._attempts = Attempts(policy, "a block", policy.time().monotonic())
+        self._nesting = nesting() if policy.suppress_nested else None
+        self._latest: Try | None = None
 
+    def __iter__(self) -> Self:
+        """Return itself."""
+        return self
 
-async def tries_async(policy: retry) -> AsyncIterator[Try]:
-    """Give attempts, as `tries`."""
-    attempts = _begin(policy)
-    while True:
-        attempt = Try(attempts)
-        yield attempt
-        error, attempt.error = attempt.error, None
-        if error is None:
-            return
-        if not await attempts.wait_async():
-            raise error
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> Try:
+        """Wait, where an attempt has failed, and give the next one."""
+        if self._is_over():
+            raise StopIteration
+        error = self._take_error()
+        try:
+            if error is not None and not self._attempts.wait():
+                self._attempts.stopped(error)
+                raise error
+        finally:
+            del error  # its traceback holds this frame: without this they would keep each other alive
+        return self._next()
+
+    async def __anext__(self) -> Try:
+        """Wait, where an attempt has failed, and give the next one."""
+        if self._is_over():
+            raise StopAsyncIteration
+        error = self._take_error()
+        try:
+            if error is not None and not await self._attempts.wait_async():
+                self._attempts.stopped(error)
+                raise error
+        finally:
+            del error
+        return self._next()
+
+    def _is_over(self) -> bool:
+        return self._latest is not None and self._latest.error is None
+
+    def _take_error(self) -> Exception | None:
+        if self._latest is None:
+            return None
+        error, self._latest.error = self._latest.error, None
+        return error
+
+    def _next(self) -> Try:
+        self._latest = Try(self._attempts, self._nesting)
+        return self._latest

@@ -52,7 +52,7 @@ class resilient:  # noqa: N801 - used as a decorator
             (awaited, in an asynchronous function) and which may raise.
 
     Raises:
-        ConfigurationError: a part is of another kind, or is given twice.
+        ConfigurationError: a part is of another kind, is given twice, or does nothing without another.
 
     Example:
         >>> from retrykit.breaker import CircuitBreaker
@@ -92,6 +92,10 @@ class resilient:  # noqa: N801 - used as a decorator
             TypeError: `fn` is a generator function, a class, or not callable.
         """
         check_function(fn, "resilient()")
+        if is_async(self._parts.fallback) and not is_async(fn):
+            raise ConfigurationError(
+                f"the fallback of {fn!r} is a coroutine function, which only one of its kind can await"
+            )
         inner = marked(fn) if self._parts.policy.suppress_nested else fn
         if self._throttle is not None:
             inner = self._throttle(inner)
@@ -112,6 +116,8 @@ def _policy(given: retry | None, budget: RetryBudget | None, max_elapsed: Durati
     if given is not None and not isinstance(given, retry):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"retry is {given!r}; allowed is retry(...), for example retry(on=OSError)")
     if given is None:
+        if max_elapsed is not None:
+            raise ConfigurationError("max_elapsed= bounds the waits between retries; it needs retry= as well")
         given = retry(on=_nothing, attempts=1)
     changes: dict[str, object] = {}
     for name, value in (("budget", budget), ("max_elapsed", max_elapsed)):

@@ -8,6 +8,7 @@ Cancellation, KeyboardInterrupt, SystemExit and GeneratorExit pass untouched: th
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from .._steps import is_async
@@ -15,7 +16,7 @@ from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
 from ..times import Duration, seconds
-from .functions import check_function, is_generator
+from .functions import check_function, check_parts, is_generator
 from .matching import OnError, matcher, types_of
 from .wrappers import plain, plain_async
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from ..classification import ErrorClassifier
     from ..events import Listener
     from ..policy import PolicyMatrix
-    from .attempts import CurrentAttempt, Hook
+    from .attempts import CurrentAttempt
     from .blocks import Try
+    from .hooks import Hook
 
 __all__ = ["Generators", "OnError", "Stop", "retry"]
 
@@ -74,7 +76,8 @@ class retry:  # noqa: N801 - used as a decorator
         generators: how generator functions are retried: "restart" gives all items anew, "before_first_item" retries only until
             the first item was given.
         suppress_nested: whether retries inside the function do not retry, so that layers do not multiply.
-        stop: ends all waits when it is set: a `threading.Event`, or what behaves like one.
+        stop: ends all waits when it is set: a `threading.Event`, or what behaves like one. Waits by another clock than the
+            system's end first.
         hooks: called before each wait; a context manager that one returns is entered before and left after the wait.
         classifier: how failures are recognised.
         on_event: listeners; told of every failed attempt.
@@ -182,18 +185,21 @@ class retry:  # noqa: N801 - used as a decorator
             raise ConfigurationError(f"on_result is {on_result!r}; allowed is a function of the result")
         if generators not in (None, "restart", "before_first_item"):
             raise ConfigurationError(f"generators is {generators!r}; allowed are 'restart' and 'before_first_item'")
+        if idempotent and matrix is None:
+            raise ConfigurationError("idempotent= is for the matrix form; whoever names `on` vouches for it anyway")
+        check_parts(budget=budget, stop=stop, classifier=classifier, clock=clock, rng=rng)
         self.on_result = on_result
         self.budget = budget
         self.generators = generators
         self.suppress_nested = suppress_nested
         self.stop = stop
-        self.hooks: tuple[Hook, ...] = () if hooks == () else _listeners(hooks)  # type: ignore[arg-type]
+        self.hooks: tuple[Hook, ...] = () if hooks == () else _listeners(hooks, "hooks")  # type: ignore[arg-type]
         self.is_plain = on_result is None and max_elapsed is None and budget is None
         self.classifier = classifier
         self.listeners: tuple[Listener, ...] = () if on_event == () else _listeners(on_event)
         self._clock = clock
         self.rng = rng
-        is_quick = self.is_plain and not self.listeners and not self.hooks
+        is_quick = self.is_plain and not self.listeners and not self.hooks and classifier is None
         self.quick_types = types_of(on) if is_quick and on is not None else ()
 
     def but(self, **changes: Any) -> retry:
@@ -210,9 +216,13 @@ class retry:  # noqa: N801 - used as a decorator
         """Return `fn` with its calls retried.
 
         Raises:
-            TypeError: `fn` is a generator function and `generators` was not given, a class, or not callable.
+            TypeError: `fn` is a generator function and `generators` was not given, a class, not callable, or no coroutine
+            function although it says that it returns an awaitable.
+            ConfigurationError: it is a generator function, and `on_result` was given.
         """
         if self.generators is not None and is_generator(fn):
+            if self.on_result is not None:
+                raise ConfigurationError(f"on_result= looks at the result of a function; {fn!r} gives items")
             from .generators import wrap_generator
 
             return cast("Callable[P, R]", wrap_generator(self, fn))
@@ -238,27 +248,41 @@ class retry:  # noqa: N801 - used as a decorator
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function or a coroutine function, retried.
 
+        Raises:
+            TypeError: `fn` is a generator function and `generators` was not given, or it returned an awaitable and is no
+                coroutine function.
+
         Example:
             >>> retry(on=OSError).call(int, "5")
             5
         """
-        return self._wrap(fn)(*args, **kwargs)
+        if is_generator(fn):
+            return self(fn)(*args, **kwargs)
+        result = self._wrap(fn)(*args, **kwargs)
+        if isawaitable(result) and not is_async(fn):
+            if iscoroutine(result):
+                result.close()  # one that is never awaited would be warned about
+            raise TypeError(f"{fn!r} is no coroutine function and returned an awaitable; call one: async def")
+        return result
 
     def __iter__(self) -> Iterator[Try]:
         """Give a `Try` for each attempt: `for attempt in retry(...): with attempt: ...`."""
-        from .blocks import tries
+        from .blocks import Tries
 
-        return tries(self)
+        return Tries(self)
 
     def __aiter__(self) -> AsyncIterator[Try]:
         """Give a `Try` for each attempt: `async for attempt in retry(...): with attempt: ...`."""
-        from .blocks import tries_async
+        from .blocks import Tries
 
-        return tries_async(self)
+        return Tries(self)
 
     @property
     def current(self) -> CurrentAttempt:
-        """The attempt that is running here: its number, and the failed ones before it."""
+        """The attempt that is running here: its number, and the failed ones before it.
+
+        A call made within a repeated one, of the same or another function under this object, belongs to it until it fails.
+        """
         from .attempts import attempt_of
 
         return attempt_of(self)
@@ -268,8 +292,8 @@ class retry:  # noqa: N801 - used as a decorator
         return self._clock or current_clock()
 
 
-def _listeners(on_event: Iterable[Listener]) -> tuple[Listener, ...]:
+def _listeners(on_event: Iterable[Listener], name: str = "on_event") -> tuple[Listener, ...]:
     """Load what only those need who listen."""
     from ..events import listeners_of
 
-    return listeners_of(on_event)
+    return listeners_of(on_event, name)

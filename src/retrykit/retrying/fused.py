@@ -95,6 +95,11 @@ def fused(parts: Parts, fn: Callable[P, R]) -> Callable[P, R]:
                     if unwanted is None or not unwanted(result):
                         return result
                     attempts = begin(policy, fn, began)
+                else:
+                    attempts.leave()
+                    if unwanted is None or not unwanted(result):
+                        attempts.succeeded()
+                        return result
                 if not attempts.again_with(result):
                     return result
                 continue
@@ -137,6 +142,11 @@ def fused_async(parts: Parts, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awai
                     if unwanted is None or not unwanted(result):
                         return result
                     attempts = begin(policy, fn, began)
+                else:
+                    attempts.leave()
+                    if unwanted is None or not unwanted(result):
+                        attempts.succeeded()
+                        return result
                 if not await attempts.again_with_async(result):
                     return result
                 continue

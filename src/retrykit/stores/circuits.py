@@ -12,6 +12,7 @@ Guarantees every store has to give:
 - of many that open a circuit at once one does, and the generation grows once;
 - no more probes than `limit` are on their way at any time; one that does not come back is given again when its lease ends, and
   its late result changes nothing;
+- a circuit that has been closed for more than a day, and of which nothing is reported, is as if it had never been;
 - every operation may be repeated after a lost answer.
 """
 

@@ -6,6 +6,8 @@ import importlib
 
 MODULES = [
     "circuits",
+    "circuits_breakers",
+    "circuits_probes",
     "claims",
     "claims_crashes",
     "claims_settling",

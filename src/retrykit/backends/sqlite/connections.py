@@ -111,6 +111,7 @@ class Forks:
         self._is_watching = False
 
     def watch(self, database: Database) -> None:
+        """See to the connections of a database from now on."""
         with self._guard:
             self._databases.add(database)
             if not self._is_watching and hasattr(os, "register_at_fork"):

@@ -160,7 +160,7 @@ class Database:
             StoreUnavailableError: that took longer than the busy timeout.
         """
         lock = self.current_process().writer
-        if not lock.acquire(timeout=self._busy):
+        if not lock.acquire(blocking=False) and not lock.acquire(timeout=self._busy):  # mostly it is free
             raise StoreUnavailableError(
                 f"{self._path} cannot be written now: other threads held it for {self._busy:g} s"
             )

@@ -9,8 +9,13 @@ import pytest
 
 from ...errors import ConfigurationError, InvalidMessageError
 from ...stores.circuits import CircuitStore, Pause
+from .circuits_breakers import CircuitBreakers
+from .circuits_breakers_crashes import CircuitBreakersCrashes
+from .circuits_breakers_races import CircuitBreakersRaces
+from .circuits_breakers_values import CircuitBreakersValues
 from .circuits_crashes import CircuitCrashes
 from .circuits_model import CircuitModel
+from .circuits_probes import CircuitProbes
 from .circuits_races import CircuitRaces
 from .circuits_values import CircuitValues
 from .forks import CircuitForks
@@ -22,7 +27,17 @@ __all__ = ["CircuitStoreSuite"]
 Open = Callable[[Place], CircuitStore]
 
 
-class CircuitStoreSuite(CircuitCrashes, CircuitRaces, CircuitForks, CircuitValues):
+class CircuitStoreSuite(
+    CircuitCrashes,
+    CircuitRaces,
+    CircuitForks,
+    CircuitValues,
+    CircuitBreakers,
+    CircuitProbes,
+    CircuitBreakersCrashes,
+    CircuitBreakersRaces,
+    CircuitBreakersValues,
+):
     """Proves a `CircuitStore` or an `AsyncCircuitStore`."""
 
     contract = "circuits"

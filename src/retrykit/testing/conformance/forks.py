@@ -140,6 +140,9 @@ class CircuitForks(_Forks[CircuitStore]):
 
     def _keep(self, store: CircuitStore, key: str) -> None:
         store.pause(f"tenant:{key}", reason="r", by="ada")
+        assert store.trip(key, by="ada", recovery=5).by == "ada"
 
     def _kept(self, store: CircuitStore) -> list[str]:
-        return [pause.key.removeprefix("tenant:") for pause in store.pauses()]
+        pauses = [pause.key.removeprefix("tenant:") for pause in store.pauses()]
+        assert pauses == [circuit.name for circuit in store.circuits()]
+        return pauses

@@ -29,6 +29,8 @@ __all__ = [
     "schedule_without_end",
     "settle_without_end",
     "take_all_due",
+    "trip_and_probe_many",
+    "trip_without_end",
 ]
 
 
@@ -73,6 +75,25 @@ def pause_without_end(store: CircuitStore, by: str) -> JSON:
     """Pause one key after the other, and tell each."""
     for number in count():
         say(store.pause(f"tenant:{by} {number}", reason="a race", by=by).key)
+    raise AssertionError
+
+
+def trip_and_probe_many(store: CircuitStore, names: list[str], by: str, limit: int) -> JSON:
+    """Trip all circuits and ask for a probe of each; return who opened them, and the token of the probe that was granted."""
+    openers: dict[str, JSON] = {}
+    tokens: dict[str, JSON] = {}
+    for name in names:
+        openers[name] = store.trip(name, by=by, recovery=60).by
+        lease = store.lease_probe(name, owner=by, limit=limit)
+        if lease is not None:
+            tokens[name] = lease.token
+    return {"openers": openers, "tokens": tokens}
+
+
+def trip_without_end(store: CircuitStore, by: str) -> JSON:
+    """Open one circuit after the other, and tell each."""
+    for number in count():
+        say(store.trip(f"{by} {number}", by=by, recovery=5).name)
     raise AssertionError
 
 
