@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import attrs
 
 from ._steps import Steps, arun, do, is_async, run
-from .breaker import COUNTED, CircuitBreaker
+from .breaker import CircuitBreaker
+from .breaker.circuit_breaker import COUNTED
 from .classification import ErrorClassifier
 from .classification.tags import is_unsure
 from .delivery import Sent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrykit import ErrorClass, ErrorClassifier, ErrorGroup, TaggedError
+from retrykit import CircuitBreaker, ErrorClass, ErrorClassifier, ErrorGroup, TaggedError
 from retrykit.breaker import BreakerState, failure_rate
 from retrykit.classification import Rule
 from retrykit.testing import ManualClock
@@ -288,3 +288,19 @@ def test_retry_after_of_a_failure_sets_the_recovery() -> None:
     attempt(guard, down())
     attempt(guard, error)
     assert (BreakerState.OPEN, 600.0) == (guard.state, guard.retry_after)
+
+
+def test_predicate_that_fails_counts_nothing_and_gives_the_probe_back(caplog):
+    """The call's own error leaves, and the next probe is let through."""
+
+    def confused(_error):
+        raise LookupError("who knows")
+
+    clock = ManualClock()
+    guarded = CircuitBreaker("ses", counts=confused, clock=clock)
+    guarded.open(1)
+    clock.advance(1)
+    for _ in range(2):
+        with pytest.raises(ConnectionResetError), guarded:
+            raise ConnectionResetError("gone")
+    assert (BreakerState.HALF_OPEN, 2) == (guarded.state, len(caplog.records))

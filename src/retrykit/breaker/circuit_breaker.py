@@ -17,60 +17,33 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
 
-import attrs
-
-from ._steps import is_async
-from .clock import Clock, current_clock, current_monotonic
-from .codec import JSON
-from .errors import BreakerOpenError, CallRefusedError, ConfigurationError
-from .events import BreakerChanged, Listener, emit, listeners_of
-from .failure import ErrorGroup, Failure, Outcome
-from .machines.breaker import BreakerEvent, BreakerState, Machine, Pass, Permit, Settings
-from .machines.windows import Consecutive, TimeWindow, Trip, failure_count, failure_rate, whole
-from .message import check_name
-from .policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential, upward
-from .retrying.functions import check_function
-from .retrying.matching import Matcher, OnError, matcher
-from .retrying.signatures import exact
-from .times import Duration, seconds
+from .._steps import is_async
+from ..clock import Clock, current_clock, current_monotonic
+from ..codec import JSON
+from ..errors import BreakerOpenError, CallRefusedError, ConfigurationError
+from ..events import BreakerChanged, Listener, emit, listeners_of
+from ..failure import ErrorGroup, Failure, Outcome
+from ..machines.breaker import BreakerEvent, BreakerState, Machine, Pass, Permit, Settings
+from ..machines.windows import Consecutive, TimeWindow, Trip, whole
+from ..message import check_name
+from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential, upward
+from ..retrying.functions import check_function
+from ..retrying.matching import Matcher, OnError, matcher
+from ..retrying.signatures import exact
+from ..times import Duration, seconds
 
 if TYPE_CHECKING:
-    from .classification import ErrorClassifier
+    from ..classification import ErrorClassifier
 
-__all__ = [
-    "BreakerOptions",
-    "BreakerRegistry",
-    "BreakerState",
-    "CircuitBreaker",
-    "Trip",
-    "failure_count",
-    "failure_rate",
-]
+__all__ = ["COUNTED", "CircuitBreaker"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 COUNTED: Final = (ErrorGroup.TRANSIENT_INFRASTRUCTURE, ErrorGroup.SENDER)
 """The groups that count as failures, unless said otherwise."""
-
-
-class BreakerOptions(TypedDict, total=False):
-    """The settings of a `CircuitBreaker`, by name."""
-
-    failure_threshold: int | None
-    recovery_timeout: Duration | BackoffLike
-    max_recovery: Duration | None
-    trip: Trip | None
-    probes: int
-    close_after: int
-    probe_timeout: Duration
-    counts: OnError
-    classifier: ErrorClassifier | None
-    on_event: Iterable[Listener]
-    clock: Clock | None
-    rng: Rng | None
 
 
 class CircuitBreaker:
@@ -191,10 +164,10 @@ class CircuitBreaker:
         """
         permit = entered.permit
         if failure is None and isinstance(error, Exception) and not isinstance(error, CallRefusedError):
-            from .retrying.attempts import default_classifier  # only on the failing path
+            from ..retrying.attempts import default_classifier  # only on the failing path
 
             failure = (self._classifier or default_classifier()).classify(error)
-        counts = failure is not None and isinstance(error, Exception) and self._counts(error, failure)
+        counts = failure is not None and isinstance(error, Exception) and self._is_counted(error, failure)
         with self._lock:
             now = self._monotonic()
             machine = self._machine
@@ -211,6 +184,16 @@ class CircuitBreaker:
             after = machine.state
             self._open_gate()
         self._tell(before, after, failure)
+
+    def _is_counted(self, error: Exception, failure: Failure) -> bool:
+        """Ask what counts; a predicate of the application's that fails must neither break the call nor keep its permit."""
+        try:
+            return bool(self._counts(error, failure))
+        except Exception:
+            import logging  # only here: importing retrykit must stay cheap
+
+            logging.getLogger("retrykit.breaker").exception("counts= of the breaker %r failed; not counted", self.name)
+            return False
 
     def _persists(self, failure: Failure, now: float) -> bool:
         """Tell whether nothing but throttling came for as long as a recovery takes. The lock is held."""
@@ -502,82 +485,3 @@ def _recovery(recovery: Duration | BackoffLike, longest: Duration | None) -> Bac
 
 
 _MAX_RECOVERY: Final = 600.0
-
-
-@attrs.define
-class _Kept:
-    breaker: CircuitBreaker
-    given: BreakerOptions
-    used_at: float
-
-
-class BreakerRegistry:
-    """One breaker for each key: a host, a provider, a tenant. Bounded: idle ones are let go of, isolated ones never.
-
-    Args:
-        max_breakers: how many are kept at the most, isolated ones apart.
-        idle: after this without being asked for, a breaker may be let go of.
-        settings: of every breaker, as for `CircuitBreaker`.
-
-    Raises:
-        ConfigurationError: a value is not allowed.
-
-    Example:
-        >>> breakers = BreakerRegistry(failure_threshold=5)
-        >>> breakers.get("mx.example.org") is breakers.get("mx.example.org")
-        True
-    """
-
-    def __init__(self, *, max_breakers: int = 1000, idle: Duration = "1h", **settings: Unpack[BreakerOptions]) -> None:
-        self._most = whole(max_breakers, "max_breakers")
-        self._idle = seconds(idle, "idle", positive=True)
-        self._clock = settings.get("clock")
-        self._settings = settings
-        self._kept: dict[str, _Kept] = {}
-        self._lock = threading.Lock()
-        self._make("checked", {})
-
-    def _make(self, name: str, settings: BreakerOptions) -> CircuitBreaker:
-        merged: BreakerOptions = {**self._settings, **settings}
-        if unknown := merged.keys() - BreakerOptions.__annotations__.keys():
-            allowed = ", ".join(BreakerOptions.__annotations__)
-            raise ConfigurationError(f"a breaker has no setting {', '.join(sorted(unknown))}; allowed are {allowed}")
-        return CircuitBreaker(name, **merged)
-
-    def get(self, name: str, **settings: Unpack[BreakerOptions]) -> CircuitBreaker:
-        """Return the breaker of a name; the first call makes it.
-
-        Args:
-            name: of the breaker.
-            settings: of this one, where they differ from the registry's.
-
-        Raises:
-            ConfigurationError: there is one of that name with other settings, or a value is not allowed.
-        """
-        with self._lock:
-            now = (self._clock or current_clock()).monotonic()
-            kept = self._kept.pop(name, None)
-            if kept is None:
-                self._make_room(now)
-                kept = _Kept(self._make(name, settings), settings, now)
-            elif settings and settings != kept.given:
-                self._kept[name] = kept
-                raise ConfigurationError(
-                    f"there is a breaker {name!r} with the settings {kept.given!r}, not {settings!r}; give one name one setting"
-                )
-            kept.used_at = now
-            self._kept[name] = kept  # to the end: the longest unused stand first
-            return kept.breaker
-
-    def _make_room(self, now: float) -> None:
-        candidates = [name for name, kept in self._kept.items() if not kept.breaker.is_isolated]
-        surplus = len(candidates) - self._most + 1
-        for position, name in enumerate(candidates):
-            if position >= surplus and now - self._kept[name].used_at < self._idle:
-                break
-            del self._kept[name]
-
-    def all(self) -> Mapping[str, CircuitBreaker]:
-        """Return the breakers there are, by name."""
-        with self._lock:
-            return {name: kept.breaker for name, kept in self._kept.items()}
