@@ -3,6 +3,12 @@
 Each process keeps its own breakers, and calls never touch the store. Once per interval a process tells the store what its
 breakers found, and takes over what the others did: one opens a circuit and all stop; no more probes than one process would
 allow go out from the whole fleet; one closes it and all go on. While the store is away each process acts on its own evidence.
+
+- A process that may probe and has no call by the next exchange gives the probe back, so that it goes round until somebody has one.
+- A breaker that closed by itself while the store was away, or was reset by hand, is believed like a probe that succeeded.
+- A breaker that was isolated or disabled by hand is left alone. The pause of `provider:<name>` isolates the breakers of that
+  name; resuming it closes those that it isolated, and then they follow the fleet again.
+- The store's clock decides, whatever the clocks of the processes show.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrykit.machines.breaker import BreakerState, Machine, Pass, Permit
+from retrykit.machines.breaker import BreakerEvent, BreakerState, Machine, Pass, Permit
 from tests.machines.test_breaker import fail, machine
 
 
@@ -101,3 +101,22 @@ def test_open_by_others_takes_over_how_often_it_opened() -> None:
     breaker = machine()
     breaker.open(0.0, 5.0, opens=4)
     assert (5.0, 4) == (breaker.retry_after(0.0), breaker.opens)
+
+
+def test_probe_that_is_on_its_way_is_not_handed_over() -> None:
+    """Its verdict comes later."""
+    breaker = led()
+    breaker.grant(7, 20.0, 100.0)
+    permit = breaker.admit(101.0)
+    assert permit is not None
+    assert [] == breaker.hand_over()
+    breaker.succeeded(permit, 102.0)
+    assert [(7, True)] == breaker.hand_over()
+
+
+def test_open_by_others_leaves_an_isolated_breaker_as_it_is() -> None:
+    """Its count, too."""
+    breaker = machine()
+    breaker.by_hand(BreakerEvent.ISOLATE)
+    breaker.open(0.0, 5.0, opens=9)
+    assert (BreakerState.ISOLATED, 0) == (breaker.state, breaker.opens)

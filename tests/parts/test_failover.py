@@ -392,17 +392,32 @@ def test_failover_goes_by_its_own_classifier_and_tells_it_the_provider(make: Mak
 
 
 @every_colour
-def test_failover_refusals_and_signals_from_inside_a_provider(make: Make) -> None:
-    """`RetryLater` is decided by its failure; a refusal deeper inside lets the next provider try."""
+def test_failover_signal_from_inside_a_provider_is_decided_by_its_failure(make: Make) -> None:
+    """`RetryLater` is decided by its failure."""
     with pytest.raises(RetryLater):
         retry(EMAIL_MATRIX, max_inline_delay=0)(Post(SlowDownError(90.0)))()
 
     inner = retry(EMAIL_MATRIX, max_inline_delay=0)(Post(reply(451, b"4.7.1 Greylisted, please come back later")))
     with pytest.raises(RetryLater):
         make({"ses": inner, "backup": Post()})("message", "key")
-    send = make({"ses": Post(BreakerOpenError("inner", 5.0)), "backup": Post()})
-    assert send().provider == "backup"
-    assert send.breakers["ses"].counted == (0, 0)
+
+
+@every_colour
+def test_failover_refusal_from_inside_a_provider_is_no_attempt(make: Make, clock: ManualClock) -> None:
+    """A breaker or a throttle of the function's own: the next is asked, nothing is counted, and a probe is given back."""
+    breaker = CircuitBreaker("ses", failure_threshold=1, recovery_timeout=delays(60, jitter="none"))
+    breaker.open()
+    clock.advance(60)
+    refusals = [BreakerOpenError("inner", 5.0), BreakerOpenError("inner", 5.0)]
+    send = make({"ses": Provider(Post(*refusals), breaker=breaker), "backup": Post(refused())})
+    with pytest.raises(ConnectionRefusedError):
+        send()
+    assert (breaker.state, breaker.retry_after) == ("half_open", 0.0)
+    send.pause_providers({"backup": None})
+    with pytest.raises(NoProviderAvailableError) as caught:
+        send()
+    assert (caught.value.retry_after, caught.value.reasons["ses"]) == (5.0, str(refusals[0]))
+    assert (send().provider, breaker.state) == ("ses", "closed")
 
 
 def test_failover_error_is_freed_without_the_collector() -> None:

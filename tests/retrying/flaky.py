@@ -65,11 +65,18 @@ def _in_colour(runner: Runner, form: str) -> Do:
         async def awaited() -> Any:
             return fn()
 
+        class Awaited:  # an object gets the general wrapper, the function the exact one
+            async def __call__(self) -> Any:
+                return fn()
+
+            def __repr__(self) -> str:
+                return "<awaited>"
+
         async def main() -> Any:
             if form == "decorated":
                 return await policy(awaited)()
             if form == "called":
-                return await policy.call(awaited)
+                return await policy.call(Awaited())
             async for attempt in policy:
                 with attempt:
                     return await awaited()

@@ -145,6 +145,27 @@ def test_block_numbers_its_attempts() -> None:
     assert numbers == [1, 2, 3]
 
 
+@both_loops
+def test_async_block_numbers_its_attempts_and_ends(runner: Runner) -> None:
+    """As the synchronous one, without a result to return."""
+    flaky, numbers = Flaky(*refused(2)), []
+
+    async def main() -> None:
+        async for attempt in aiter(aiter(retry(on=OSError, backoff=[0]))):
+            numbers.append(attempt.number)
+            with attempt:
+                flaky()
+
+    runner(main)
+    assert numbers == [1, 2, 3]
+    assert [attempt.number for attempt in iter(iter(retry(on=OSError)))] == [1]
+
+
+def test_block_that_is_not_entered_is_a_success() -> None:
+    """An attempt that nobody used has not failed."""
+    assert [attempt.number for attempt in retry(on=OSError)] == [1]
+
+
 def test_block_left_early_ends_the_loop() -> None:
     """A break inside the block is a success, and nothing of it is left."""
     policy = retry(on=OSError, backoff=[0])

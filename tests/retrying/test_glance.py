@@ -120,6 +120,7 @@ def lived(policy: retry, clock: ManualClock, made: list[int]) -> tuple[Any, ...]
     seed=st.integers(0, 99),
 )
 @example(made=[12, 0], on=OSError, attempts=3, backoff=[0], seed=1)
+@example(made=[13, 0], on=Exception, attempts=3, backoff=[0], seed=1)
 @example(made=[9, 10], on=ExceptionGroup, attempts=3, backoff=[0], seed=1)
 def test_glance_decides_as_a_close_look(made: list[int], on: Any, attempts: int, backoff: Any, seed: int) -> None:
     """The same result, calls, waits, notes and history with a listener, which wants a close look, and without."""

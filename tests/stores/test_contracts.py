@@ -130,10 +130,23 @@ def test_limit_that_is_no_count_is_named(limit):
         lambda: backend.claims.unsettled(limit),
         lambda: backend.claims.purge(datetime(2026, 1, 1, tzinfo=UTC), limit=limit),
         lambda: backend.retries.claim_due(limit, owner="me"),
+        lambda: backend.circuits.lease_probe("ses", owner="p", limit=limit),
     ):
         with pytest.raises(ConfigurationError) as caught:
             call()
         assert f"limit is {limit!r}; allowed are whole numbers >= 1" == str(caught.value)
+    with pytest.raises(ConfigurationError) as caught:
+        backend.circuits.record_probe("ses", 1, succeeded=True, close_after=limit)
+    assert f"close_after is {limit!r}; allowed are whole numbers >= 1" == str(caught.value)
+
+
+@pytest.mark.parametrize(("calls", "failures"), [(1, 2), (-1, -1), (1, -1)])
+def test_report_that_contradicts_itself_is_named(calls, failures):
+    """Both numbers."""
+    with pytest.raises(ConfigurationError) as caught:
+        MemoryBackend().circuits.report("ses", instance="i", calls=calls, failures=failures, length=5)
+    message = f"{failures} failures of {calls} calls cannot be; allowed is 0 <= failures <= calls"
+    assert message == str(caught.value)
 
 
 def test_status_that_does_not_exist_is_named():
@@ -182,8 +195,19 @@ def test_value_that_is_no_duration_is_named(held, value):
         lambda lease: backend.claims.renew("k", 1, lease=lease),
         lambda lease: backend.retries.claim_due(owner="me", lease=lease),
         lambda lease: backend.retries.extend(due, lease=lease),
+        lambda lease: backend.circuits.lease_probe("ses", owner="p", lease=lease),
     )
-    for name, calls, values in (("delay", delays, [value]), ("lease", leases, [value, 0])):
+    recoveries = (
+        lambda recovery: backend.circuits.trip("ses", by="me", recovery=recovery),
+        lambda recovery: backend.circuits.record_probe("ses", 1, succeeded=False, recovery=recovery),
+    )
+    lengths = (lambda length: backend.circuits.report("ses", instance="i", calls=1, failures=0, length=length),)
+    for name, calls, values in (
+        ("delay", delays, [value]),
+        ("lease", leases, [value, 0]),
+        ("recovery", recoveries, [value, 0]),
+        ("length", lengths, [value, 0]),
+    ):
         for call in calls:
             for seen in values:
                 with pytest.raises(ConfigurationError) as caught:

@@ -268,8 +268,8 @@ class Attempts:
         return decision.action is Action.RETRY and self._note(failure, decision)
 
     def enter(self) -> None:
-        """Remember which attempt is running here, if others have failed before it."""
-        if self._history and self._token is None:
+        """Remember which attempt is running here."""
+        if self._token is None:
             current = CurrentAttempt(self.number, self._history)
             self._token = _running.set((self._policy, current, _running.get()))
 
