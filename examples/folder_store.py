@@ -436,7 +436,7 @@ class FolderCircuits(CircuitStore):
             )
             return None if changed is None else self._save(changed)
 
-    def _close(self, name: str) -> bool:
+    def _reset(self, name: str) -> bool:
         with self.folder.operation() as now:
             known = self._load(name)
             if known is None or not known.is_open:

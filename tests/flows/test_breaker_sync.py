@@ -48,7 +48,7 @@ def test_old_closing_does_not_close_what_a_new_process_found(fleet):
     """It has opened before its first exchange; that the circuit once was closed is no news."""
     fleet.processes[0].trip()
     fleet.exchange()
-    fleet.stage.backend.circuits.close("ses")
+    fleet.stage.backend.circuits.reset("ses")
     fleet.exchange(2)
     late = Process(fleet.stage)
     late.trip()
@@ -143,7 +143,7 @@ def test_late_result_of_a_lost_probe_changes_nothing(half_open):
         finish(lost, entered)
         fleet.exchange()
         assert (True, generation) == (fleet.circuit().is_open, fleet.circuit().generation)
-        fleet.stage.backend.circuits.close("ses")
+        fleet.stage.backend.circuits.reset("ses")
         fleet.exchange()
 
 
@@ -228,7 +228,7 @@ def test_circuit_that_was_forgotten_is_followed_again(fleet, any_stage):
         for _ in range(3):
             fleet.processes[0].trip()
             fleet.exchange()
-            any_stage.backend.circuits.close("ses")
+            any_stage.backend.circuits.reset("ses")
             fleet.exchange()
         assert ["closed"] * 3 == fleet.states
         any_stage.clock.advance("25h")
@@ -238,7 +238,7 @@ def test_store_that_lost_everything_is_told_again(fleet, any_stage):
     """Also where the generation is the same as before."""
     any_stage.backend.circuits.trip("ses", by="somebody", recovery=60)
     fleet.exchange()
-    any_stage.backend.circuits.close("ses")
+    any_stage.backend.circuits.reset("ses")
     any_stage.clock.advance("25h")
     any_stage.backend.circuits.trip("ses", by="somebody", recovery=60)
     fleet.exchange()
@@ -249,7 +249,7 @@ def test_circuit_closed_by_hand_closes_all(fleet, any_stage):
     """Within one exchange; so does one breaker that is closed by hand, once the recovery is over."""
     fleet.processes[0].trip()
     fleet.exchange()
-    any_stage.backend.circuits.close("ses")
+    any_stage.backend.circuits.reset("ses")
     fleet.exchange()
     assert ["closed"] * 3 == fleet.states
     fleet.processes[0].trip()

@@ -87,7 +87,7 @@ def test_closing_leaves_what_a_breaker_that_is_closed_already_has_counted(half_o
     first = fleet.processes[0]
     fleet.wait(MISSED, without=(first,))
     assert ["sent", "failed", "failed"] == [first.call(works) for works in (True, False, False)]
-    fleet.stage.backend.circuits.close("ses")
+    fleet.stage.backend.circuits.reset("ses")
     fleet.exchange()
     assert ["closed"] * 3 == fleet.states
     first.call(works=False)

@@ -57,7 +57,7 @@ def test_breaker_isolated_by_hand_stays(fleet, any_stage):
     others[0].trip()
     fleet.exchange(2)
     assert ["isolated", "open", "open"] == fleet.states
-    any_stage.backend.circuits.close("ses")
+    any_stage.backend.circuits.reset("ses")
     fleet.exchange()
     assert ["isolated", "closed", "closed"] == fleet.states
     any_stage.backend.circuits.pause("provider:ses", reason="r", by="ada")

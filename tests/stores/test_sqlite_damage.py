@@ -160,7 +160,7 @@ def check_circuit(sqlite, clock):
         lambda: circuits.trip("ses", by="me", recovery=5),
         lambda: circuits.lease_probe("ses", owner="q"),
         lambda: circuits.record_probe("ses", 1, succeeded=True),
-        lambda: circuits.close("ses"),
+        lambda: circuits.reset("ses"),
         lambda: circuits.report("ses", instance="me", calls=1, failures=0, length=5),
         circuits.circuits,
     ):

@@ -94,7 +94,7 @@ OPERATIONS = {
     "trip": lambda backend: backend.circuits.trip("ses", by="me", recovery=1),
     "lease_probe": probe,
     "record_probe": lambda backend: backend.circuits.record_probe("ses", probe(backend).token, succeeded=True),
-    "close": lambda backend: [probe(backend), backend.circuits.close("ses")],
+    "reset": lambda backend: [probe(backend), backend.circuits.reset("ses")],
     "report": lambda backend: backend.circuits.report("ses", instance="i", calls=1, failures=0, length=5),
     "circuits": lambda backend: backend.circuits.circuits(),
 }

@@ -343,7 +343,7 @@ class _Circuits(CircuitStore):
             )
             return None if changed is None else self._keep(changed)
 
-    def _close(self, name: str) -> bool:
+    def _reset(self, name: str) -> bool:
         with self._shared.locked() as now:
             known = self._known.get(name)
             if known is None or not known.is_open:

@@ -92,7 +92,7 @@ class _Circuits(abc.ABC):
     ) -> Awaitable[Circuit | None] | Circuit | None: ...
 
     @abc.abstractmethod
-    def _close(self, name: str) -> Awaitable[bool] | bool: ...
+    def _reset(self, name: str) -> Awaitable[bool] | bool: ...
 
     @abc.abstractmethod
     def _report(
@@ -126,8 +126,8 @@ class _Circuits(abc.ABC):
         enough = check_limit(close_after, "close_after")
         return (yield from do(self._record_probe, check_id(name, "name"), token, succeeded, enough, length))
 
-    def _close_flow(self, name: str) -> Steps[bool]:
-        return (yield from do(self._close, check_id(name, "name")))
+    def _reset_flow(self, name: str) -> Steps[bool]:
+        return (yield from do(self._reset, check_id(name, "name")))
 
     def _report_flow(self, name: str, instance: str, calls: int, failures: int, length: Duration) -> Steps[Circuit]:
         if not 0 <= failures <= calls:
@@ -170,7 +170,7 @@ class CircuitStore(_Circuits):
     ) -> Circuit | None: ...
 
     @abc.abstractmethod
-    def _close(self, name: str) -> bool: ...
+    def _reset(self, name: str) -> bool: ...
 
     @abc.abstractmethod
     def _report(self, name: str, instance: str, calls: int, failures: int, length: float) -> Circuit: ...
@@ -254,9 +254,9 @@ class CircuitStore(_Circuits):
         return run(self._record_probe_flow(name, token, succeeded, close_after, recovery))
 
     @final
-    def close(self, name: str) -> bool:
+    def reset(self, name: str) -> bool:
         """Close a circuit by hand; False when it was not open."""
-        return run(self._close_flow(name))
+        return run(self._reset_flow(name))
 
     @final
     def report(self, name: str, *, instance: str, calls: int, failures: int, length: Duration) -> Circuit:
@@ -304,7 +304,7 @@ class AsyncCircuitStore(_Circuits):
     ) -> Circuit | None: ...
 
     @abc.abstractmethod
-    async def _close(self, name: str) -> bool: ...
+    async def _reset(self, name: str) -> bool: ...
 
     @abc.abstractmethod
     async def _report(self, name: str, instance: str, calls: int, failures: int, length: float) -> Circuit: ...
@@ -345,9 +345,9 @@ class AsyncCircuitStore(_Circuits):
         return await arun(self._record_probe_flow(name, token, succeeded, close_after, recovery))
 
     @final
-    async def close(self, name: str) -> bool:
-        """Close a circuit by hand, as `CircuitStore.close`."""
-        return await arun(self._close_flow(name))
+    async def reset(self, name: str) -> bool:
+        """Close a circuit by hand, as `CircuitStore.reset`."""
+        return await arun(self._reset_flow(name))
 
     @final
     async def report(self, name: str, *, instance: str, calls: int, failures: int, length: Duration) -> Circuit:

@@ -66,8 +66,8 @@ class TestTripThatNamesWhoCameLast(Mutant):
 
 
 class DeletesWhenClosed(_Circuits):
-    def _close(self, name):
-        closed = super()._close(name)
+    def _reset(self, name):
+        closed = super()._reset(name)
         if closed:
             del self._known[name]
         return closed
@@ -83,9 +83,9 @@ class TestGenerationThatRestarts(Mutant):
 
 
 class SilentClose(_Circuits):
-    def _close(self, name):
+    def _reset(self, name):
         before = self._known.get(name)
-        closed = super()._close(name)
+        closed = super()._reset(name)
         if closed and before is not None:
             self._keep(attrs.evolve(self._known[name], generation=before.generation))
         return closed
@@ -97,9 +97,9 @@ class TestClosingThatNoGenerationTells(Mutant):
 
 
 class KeepsOpens(_Circuits):
-    def _close(self, name):
+    def _reset(self, name):
         before = self._known.get(name)
-        closed = super()._close(name)
+        closed = super()._reset(name)
         if closed and before is not None:
             self._keep(attrs.evolve(self._known[name], opens=before.opens))
         return closed
@@ -111,8 +111,8 @@ class TestClosingThatForgetsNoOpenings(Mutant):
 
 
 class AlwaysClosed(_Circuits):
-    def _close(self, name):
-        super()._close(name)
+    def _reset(self, name):
+        super()._reset(name)
         return True
 
 
@@ -122,7 +122,7 @@ class TestClosingThatIsAlwaysTrue(Mutant):
 
 
 class NeverCloses(_Circuits):
-    def _close(self, name):
+    def _reset(self, name):
         return name in self._known
 
 
@@ -132,10 +132,10 @@ class TestClosingThatDoesNothing(Mutant):
 
 
 class ClosesWithGap(_Circuits):
-    def _close(self, name):
+    def _reset(self, name):
         known = self._known.get(name)
         gap()
-        super()._close(name)
+        super()._reset(name)
         return known is not None and known.is_open
 
 
@@ -145,8 +145,8 @@ class TestClosingThatReadsBeforeItWrites(Mutant):
 
 
 class Prefixes(_Circuits):
-    def _close(self, name):
-        closed = [super(Prefixes, self)._close(each) for each in list(self._known) if each.startswith(name)]
+    def _reset(self, name):
+        closed = [super(Prefixes, self)._reset(each) for each in list(self._known) if each.startswith(name)]
         return any(closed)
 
 
@@ -395,4 +395,4 @@ class TestOpeningAnsweredBeforeItIsWritten(CircuitStoreSuite):
         def answer(name, by, recovery):
             return circuit.trip(None, name, by=by, recovery=recovery, now=place.clock.now())
 
-        return writing_later(place, "circuits", {"_trip": answer}, ["_close", "_circuits"])
+        return writing_later(place, "circuits", {"_trip": answer}, ["_reset", "_circuits"])

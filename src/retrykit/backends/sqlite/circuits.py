@@ -84,7 +84,7 @@ class Circuits(CircuitStore):
             )
             return None if changed is None else _save(db, changed)
 
-    def _close(self, name: str) -> bool:
+    def _reset(self, name: str) -> bool:
         with self._database.transaction() as (db, now):
             known = _load(db, name)
             if known is None or not known.is_open:

@@ -54,7 +54,7 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
             circuit = store.trip("ses", by="me", recovery=5)
             assert (generation, 1, clock.now()) == (circuit.generation, circuit.opens, circuit.changed_at)
             clock.advance("1s")
-            assert store.close("ses") is True
+            assert store.reset("ses") is True
             closed = known(store)
             assert closed is not None
             assert (generation + 1, clock.now()) == (closed.generation, closed.changed_at)
@@ -64,18 +64,18 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
         """Who had opened it stays to be seen."""
         store.trip("ses", by="me", recovery=60)
         clock.advance("1s")
-        assert store.close("ses") is True
+        assert store.reset("ses") is True
         assert Circuit(name="ses", generation=2, by="me", changed_at=clock.now()) == known(store)
 
     def test_close_of_what_is_not_open_is_false(self, store: CircuitStore, clock: SuiteClock) -> None:
         """Nobody knows it, or a repeated closing: nothing changes."""
-        assert store.close("ses") is False
+        assert store.reset("ses") is False
         assert list(store.circuits()) == []
         store.trip("ses", by="me", recovery=60)
-        assert store.close("ses") is True
+        assert store.reset("ses") is True
         closed = known(store)
         clock.advance("1s")
-        assert store.close("ses") is False
+        assert store.reset("ses") is False
         assert closed == known(store)
 
     def test_circuit_of_one_name_leaves_the_others(self, store: CircuitStore, clock: SuiteClock) -> None:
@@ -84,7 +84,7 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
         store.trip("ses", by="me", recovery=5)
         clock.advance("5s")
         assert store.lease_probe("ses", owner="p") is not None
-        assert store.close("ses") is True
+        assert store.reset("ses") is True
         store.report("ses", instance="i", calls=2, failures=1, length=5)
         assert others == [known(store, name) for name in ("se", "ses2")]
 
@@ -93,7 +93,7 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
         names = ["A", "a", "ab", "b", "ü", "\ufeff", "😀"]
         for name in reversed(names):
             store.trip(name, by="me", recovery=5)
-        assert store.close("ab") is True
+        assert store.reset("ab") is True
         assert names == [circuit.name for circuit in store.circuits()]
 
     def test_report_counts_until_its_length_is_over(self, store: CircuitStore, clock: SuiteClock) -> None:
@@ -131,7 +131,7 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
 
     def test_reports_are_forgotten_when_the_circuit_opens_and_closes(self, store: CircuitStore) -> None:
         """What was counted before has done its work."""
-        for change in (lambda: store.trip("ses", by="me", recovery=5), lambda: store.close("ses")):
+        for change in (lambda: store.trip("ses", by="me", recovery=5), lambda: store.reset("ses")):
             store.report("ses", instance="me", calls=5, failures=5, length="1h")
             change()
             circuit = known(store)
@@ -141,13 +141,13 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
     def test_closed_circuit_is_forgotten_after_a_day(self, store: CircuitStore, clock: SuiteClock) -> None:
         """To the millisecond; afterwards it is as if it had never been."""
         store.trip("ses", by="me", recovery=5)
-        store.close("ses")
+        store.reset("ses")
         closed = known(store)
         clock.advance("1d")
         assert closed == known(store) != None  # noqa: E711 - both, in one look
         clock.advance("1ms")
         assert list(store.circuits()) == []
-        assert store.close("ses") is False
+        assert store.reset("ses") is False
         assert store.lease_probe("ses", owner="p") is None
         fresh = store.report("ses", instance="me", calls=1, failures=0, length=5)
         assert (0, None, clock.now()) == (fresh.generation, fresh.by, fresh.changed_at)
@@ -156,7 +156,7 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
         """Whether or not its record has been deleted meanwhile."""
         for name in ("ses", "other"):
             store.trip(name, by="me", recovery=5)
-            store.close(name)
+            store.reset(name)
         clock.advance("1d")
         clock.advance("1ms")
         for name in ("ses", "other"):
@@ -181,7 +181,7 @@ class CircuitBreakers(StoreSuite[CircuitStore]):
             lambda: store.trip(name, by="me", recovery=5),
             lambda: store.lease_probe(name, owner="p"),
             lambda: store.record_probe(name, 1, succeeded=True),
-            lambda: store.close(name),
+            lambda: store.reset(name),
             lambda: store.report(name, instance="me", calls=1, failures=0, length=5),
             lambda: store.report("ses", instance=name, calls=1, failures=0, length=5),
         ):

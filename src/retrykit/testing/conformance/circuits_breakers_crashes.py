@@ -20,7 +20,7 @@ CHANGES: dict[str, Callable[[CircuitStore, int], object]] = {
     "success": lambda store, token: store.record_probe("ses", token, succeeded=True),
     "failure": lambda store, token: store.record_probe("ses", token, succeeded=False),
     "nothing told": lambda store, token: store.record_probe("ses", token, succeeded=None),
-    "close": lambda store, _: store.close("ses"),
+    "reset": lambda store, _: store.reset("ses"),
     "report": lambda store, _: store.report("new", instance="me", calls=2, failures=1, length=5),
 }
 """Each changes something, where a probe of "ses" is on its way under the token."""
@@ -61,7 +61,7 @@ class CircuitBreakersCrashes(StoreSuite[CircuitStore]):
         for ticks in range(TICKS):
             name = f"circuit {ticks}"
             answer = call_cancelled(store, ticks, "trip", name, by="me", recovery=1)
-            assert store.close("nobody") is False
+            assert store.reset("nobody") is False
             assert known(store, name) == answer or answer is None
             assert store.trip(name, by="me", recovery=1).by == "me"
             clock.advance("1s")
@@ -91,4 +91,4 @@ class CircuitBreakersCrashes(StoreSuite[CircuitStore]):
         assert {True} == {circuits[name].is_open for name in said}
         clock.advance("5s")
         assert store.lease_probe(said[0], owner="p") is not None
-        assert [store.close(name) for name in said] == [True] * len(said)
+        assert [store.reset(name) for name in said] == [True] * len(said)

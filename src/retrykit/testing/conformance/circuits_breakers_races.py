@@ -108,7 +108,7 @@ class CircuitBreakersRaces(StoreSuite[CircuitStore]):
         """The generation grows once."""
         for name in _NAMES:
             store.trip(name, by="me", recovery=5)
-        closed = in_threads(lambda _: [name for name in _NAMES if store.close(name)])
+        closed = in_threads(lambda _: [name for name in _NAMES if store.reset(name)])
         assert _NAMES == sorted(name for each in closed for name in each)
         assert {2} == {circuit.generation for circuit in store.circuits()}
 

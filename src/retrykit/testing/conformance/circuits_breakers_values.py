@@ -33,7 +33,7 @@ class CircuitBreakersValues(StoreSuite[CircuitStore]):
             circuit = store.record_probe(name, lease.token, succeeded=False)
             assert circuit is not None
             assert (name, 2) == (circuit.by, circuit.generation)
-            assert store.close(name) is True
+            assert store.reset(name) is True
         assert {(3, False)} == {(each.generation, each.is_open) for each in store.circuits()}
 
     def test_hostile_names_of_processes_are_kept_apart(self, store: CircuitStore) -> None:

@@ -74,9 +74,9 @@ class CircuitModel(RuleBasedStateMachine):
         assert answers[0] == answers[1]
 
     @rule(name=_names)
-    def close(self, name: str) -> None:
+    def reset(self, name: str) -> None:
         """Open or not."""
-        assert self._store.close(name) is self._model.close(name)
+        assert self._store.reset(name) is self._model.reset(name)
 
     @rule(name=_names, instance=st.sampled_from(["i", "j"]), failures=st.integers(0, 2), length=st.integers(1, 9))
     def report(self, name: str, instance: str, failures: int, length: int) -> None:

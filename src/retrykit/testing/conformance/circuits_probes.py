@@ -51,7 +51,7 @@ class CircuitProbes(StoreSuite[CircuitStore]):
         store.report("ses", instance="me", calls=1, failures=1, length=5)
         assert store.lease_probe("ses", owner="p") is None
         tripped(store, clock)
-        store.close("ses")
+        store.reset("ses")
         before = known(store)
         assert store.lease_probe("ses", owner="p") is None
         assert before == known(store)
@@ -201,7 +201,7 @@ class CircuitProbes(StoreSuite[CircuitStore]):
         """The circuit was closed by hand meanwhile and opened again; tokens go on growing."""
         tripped(store, clock)
         late = leased(store, "p", lease=1000)
-        store.close("ses")
+        store.reset("ses")
         assert store.record_probe("ses", late.token, succeeded=False) is None
         tripped(store, clock)
         lease = leased(store, "q")
