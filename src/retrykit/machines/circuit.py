@@ -16,7 +16,7 @@ from ..codec import JSON
 from ..lease import Lease
 from ..times import from_millis, later, to_millis
 
-__all__ = ["Circuit", "close", "is_forgotten", "lease_probe", "record_probe", "report", "trip"]
+__all__ = ["Circuit", "close", "is_forgotten", "keep_until", "lease_probe", "record_probe", "report", "trip"]
 
 T = TypeVar("T")
 
@@ -205,11 +205,18 @@ def report(
 
 def is_forgotten(circuit: Circuit, now: datetime) -> bool:
     """Tell whether a circuit has been closed for so long that nobody needs to know of it."""
-    return (
-        not circuit.is_open
-        and now - circuit.changed_at > _KEPT
-        and not any(each.until > now for each in circuit.reports)
-    )
+    kept_until = keep_until(circuit)
+    return kept_until is not None and kept_until < now
+
+
+def keep_until(circuit: Circuit) -> datetime | None:
+    """Return the instant after which a circuit is forgotten; None: it is open."""
+    if circuit.is_open:
+        return None
+    ends = (
+        each.until - timedelta(milliseconds=1) for each in circuit.reports
+    )  # a report counts until then, not longer
+    return max((later(circuit.changed_at, _KEPT.total_seconds()), *ends))
 
 
 def _known(circuit: Circuit | None, name: str, now: datetime) -> Circuit:

@@ -59,8 +59,7 @@ class Circuits(CircuitStore):
 
     def _trip(self, name: str, by: str, recovery: float) -> Circuit:
         with self._database.transaction() as (db, now):
-            forgotten = [each.name for each in _all(db) if circuit.is_forgotten(each, now)]
-            db.executemany("DELETE FROM retrykit_circuits WHERE name = ?", [(each,) for each in forgotten])
+            db.execute("DELETE FROM retrykit_circuits WHERE keep_until < ?", (to_millis(now),))
             return _save(db, circuit.trip(_load(db, name), name, by=by, recovery=recovery, now=now))
 
     def _lease_probe(self, name: str, owner: str, limit: int, length: float) -> Lease | None:
@@ -127,9 +126,14 @@ def _circuit(name: str, record: str) -> Circuit:
 
 
 def _save(db: sqlite3.Connection, known: Circuit) -> Circuit:
+    kept = circuit.keep_until(known)
     db.execute(
-        "INSERT INTO retrykit_circuits (name, record) VALUES (?, ?) "
-        "ON CONFLICT (name) DO UPDATE SET record = excluded.record",
-        (known.name, codec.encode(known.to_dict()).decode("ascii")),
+        "INSERT INTO retrykit_circuits (name, keep_until, record) VALUES (?, ?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET keep_until = excluded.keep_until, record = excluded.record",
+        (
+            known.name,
+            None if kept is None else to_millis(kept),
+            codec.encode(known.to_dict()).decode("ascii"),
+        ),
     )
     return known

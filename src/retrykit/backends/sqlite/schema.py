@@ -113,7 +113,8 @@ _TOTALS_AND_RETENTION: Final = (
     "DROP INDEX retrykit_retries_ready",
     "CREATE INDEX retrykit_retries_ready ON retrykit_retries (ready_at, message_id, generation)",
     "CREATE INDEX retrykit_retries_leased ON retrykit_retries (lease_token) WHERE lease_token IS NOT NULL",
-    "CREATE TABLE retrykit_circuits (name TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",
+    "CREATE TABLE retrykit_circuits (name TEXT NOT NULL PRIMARY KEY, keep_until INTEGER, record TEXT NOT NULL)",
+    "CREATE INDEX retrykit_circuits_old ON retrykit_circuits (keep_until) WHERE keep_until IS NOT NULL",
     "CREATE INDEX retrykit_deliveries_age ON retrykit_deliveries (updated_at, status)",
 )
 """Version 2: letters are counted as they come, every field of a query is indexed, old records can be found, and breakers share
