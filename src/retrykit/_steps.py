@@ -58,15 +58,19 @@ def run(flow: Steps[T]) -> T:
     value: Any = None
     thrown: BaseException | None = None
     try:
+        step = flow.send(None)
         while True:
-            step = flow.send(value) if thrown is None else flow.throw(thrown)
             try:
-                value, thrown = step(), None
+                value = step.fn(*step.args, **step.kwargs)
+                thrown = None
             except BaseException as error:  # noqa: BLE001 - every error belongs to the flow
-                value, thrown = None, error
+                thrown = error
+            if thrown is not None:
+                step = flow.throw(thrown)
+            elif _is_awaitable(value):
+                raise _wrong_colour(step, value)
             else:
-                if _is_awaitable(value):
-                    raise _wrong_colour(step, value)
+                step = flow.send(value)
     except StopIteration as done:
         result: T = done.value
         return result

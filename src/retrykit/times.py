@@ -7,6 +7,7 @@ instant made here is cut to the millisecond and survives a store unchanged.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from datetime import UTC, datetime, timedelta
@@ -87,6 +88,11 @@ def short(seconds: float) -> str:
     return "".join(parts)
 
 
+@functools.cache
+def _microseconds(number: int) -> timedelta:
+    return timedelta(microseconds=number)
+
+
 def utc(instant: datetime, name: str = "instant") -> datetime:
     """Return an aware instant in UTC, cut to the millisecond.
 
@@ -97,7 +103,7 @@ def utc(instant: datetime, name: str = "instant") -> datetime:
         raise ConfigurationError(f"{name} is {instant!r}; allowed is a timezone-aware datetime")
     if instant.tzinfo is UTC:  # the usual case
         rest = instant.microsecond % 1000
-        return instant.replace(microsecond=instant.microsecond - rest) if rest else instant
+        return instant - _microseconds(rest) if rest else instant  # `replace` takes ten times as long
     if instant.tzinfo is None or instant.utcoffset() is None:
         raise ConfigurationError(
             f"{name} is the naive datetime {instant.isoformat()}; give it a timezone, for example datetime.now(timezone.utc)"

@@ -6,10 +6,9 @@ import functools
 import math
 import random
 from collections.abc import Sequence
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 import attrs
 
@@ -59,25 +58,22 @@ class CurrentAttempt:
         return f"<attempt {self.number}>"
 
 
-class Glimpse:
+class Glimpse(NamedTuple):
     """A failed attempt that was not looked at closely: nobody listens, and the exception has nothing more to say.
 
     Looked at later it tells the same, but for the place where it was raised.
     """
 
-    __slots__ = ("_args", "_at", "_retries", "_type", "delay")
-
-    def __init__(self, error: Exception, at: datetime, delay: float, retries: int) -> None:
-        self._type = type(error)
-        self._args = error.args  # not the exception: with its traceback it would keep the whole call alive
-        self._at = at
-        self._retries = retries
-        self.delay = delay
+    error_type: type[Exception]
+    args: tuple[object, ...]  # not the exception: with its traceback it would keep the whole call alive
+    at: datetime
+    delay: float
+    retries: int
 
     def looked_at(self, number: int) -> Attempt:
         """Return the attempt as one that was looked at."""
-        failure = default_classifier().classify(self._type(*self._args))
-        return _attempt(number, self._at, failure, _another(failure, number, self._retries, self.delay))
+        failure = default_classifier().classify(self.error_type(*self.args))
+        return _attempt(number, self.at, failure, _another(failure, number, self.retries, self.delay))
 
 
 def _another(failure: Failure, number: int, retries: int, delay: float) -> Decision:
@@ -96,6 +92,8 @@ def _attempt(number: int, at: datetime, failure: Failure, decision: Decision) ->
         reason=decision.reason,
     )
 
+
+_RANDOM: Final = cast("Rng", random)
 
 _GLANCE: Final = 0.1
 """Seconds between two looks, in an asynchronous wait, at whether everything is to stop."""
@@ -137,11 +135,11 @@ class Attempts:
         began: when the call began, in the clock's monotonic seconds; None where its length does not matter.
     """
 
-    __slots__ = ("_began", "_delay", "_event", "_failure", "_history", "_policy", "_subject", "_token")
+    __slots__ = ("_began", "_delay", "_event", "_failure", "_fn", "_history", "_policy", "_token")
 
     def __init__(self, policy: retry, fn: object, began: float | None) -> None:
         self._policy = policy
-        self._subject: str = name_of(fn)
+        self._fn = fn
         self._began = began
         self._history: list[Attempt | Glimpse] = []
         self._failure: Failure | None = None
@@ -196,6 +194,9 @@ class Attempts:
             RetryLater: the wait is longer than a caller should wait for.
         """
         self.leave()
+        policy = self._policy
+        if policy.quick_types and final is None and isinstance(error, policy.quick_types) and self._at_a_glance(error):
+            return True
         if not isinstance(error, Exception):
             return False
         if isinstance(
@@ -203,9 +204,6 @@ class Attempts:
         ):  # nothing was tried: whoever refused says when to come again
             self._mark(error)
             return False
-        policy = self._policy
-        if policy.quick_types and final is None and self._at_a_glance(error):
-            return True
         failure = (policy.classifier or default_classifier()).classify(error)
         decision = self._after(failure, error, final)
         if decision.action is not Action.RETRY:
@@ -232,7 +230,7 @@ class Attempts:
             mark_unsure(error)
 
     def _say_why(self, error: BaseException, number: int, reason: str) -> None:
-        note = f"retrykit: attempt {number} of {self._subject} was the last: {reason}"
+        note = f"retrykit: attempt {number} of {name_of(self._fn)} was the last: {reason}"
         if note not in getattr(error, "__notes__", ()):  # one object may be raised by many calls
             error.add_note(note)
 
@@ -242,16 +240,17 @@ class Attempts:
         One of Python's own exceptions that carries no attribute, and no other exception, has neither a tag nor a wait that
         it asks for.
         """
-        policy, number = self._policy, len(self._history) + 1
-        if number >= policy.attempts or not isinstance(error, policy.quick_types) or _inside.get():
+        policy, history, kind = self._policy, self._history, type(error)
+        number = len(history) + 1
+        if number >= policy.attempts or _inside.get() or kind.__module__ != "builtins":
             return False
-        if type(error).__module__ != "builtins" or error.__dict__ or error.__cause__ or error.__context__:
+        if error.__dict__ or error.__cause__ or error.__context__:
             return False
         if isinstance(error, ExceptionGroup) or getattr(error, "filename", None) is not None:
             return False
-        previous = self._history[-1].delay if self._history else None
-        self._delay = policy.backoff.delay(number, policy.rng or cast("Rng", random), previous=previous)
-        self._history.append(Glimpse(error, policy.time().now(), self._delay, policy.attempts - 1))
+        previous = history[-1].delay if history else None
+        self._delay = delay = policy.backoff.delay(number, policy.rng or _RANDOM, previous=previous)
+        history.append(Glimpse(kind, error.args, policy.time().now(), delay, policy.attempts - 1))
         return True
 
     def _is_worth_more(self, result: object) -> bool:
@@ -270,15 +269,18 @@ class Attempts:
     def enter(self) -> None:
         """Remember which attempt is running here."""
         if self._token is None:
-            current = CurrentAttempt(self.number, self._history)
+            current = CurrentAttempt(len(self._history) + 1, self._history)
             self._token = _running.set((self._policy, current, _running.get()))
 
     def leave(self) -> None:
         """Forget which attempt is running here."""
-        token, self._token = self._token, None
+        token = self._token
         if token is not None:
-            with suppress(ValueError):  # a generator may go on in another context, where nothing was remembered
+            self._token = None
+            try:  # noqa: SIM105 - suppress costs as much as the rest
                 _running.reset(token)
+            except ValueError:  # a generator may go on in another context, where nothing was remembered
+                pass
 
     def wait(self) -> bool:
         """Wait; False when the wait was ended because everything is to stop."""
@@ -328,7 +330,7 @@ class Attempts:
         number = self.number
         if policy.listeners or policy.hooks:
             self._event = AttemptFailed(
-                at=now, subject=self._subject, attempt=number, failure=failure, decision=decision
+                at=now, subject=name_of(self._fn), attempt=number, failure=failure, decision=decision
             )
             emit(policy.listeners, self._event)
         return decision
@@ -341,7 +343,7 @@ class Attempts:
 
     def _decide(self, error: Exception | None, failure: Failure, age: float) -> Decision:
         policy = self._policy
-        rng = policy.rng or cast("Rng", random)
+        rng = policy.rng or _RANDOM
         number = self.number
         if _inside.get():
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, left to the retry around it")

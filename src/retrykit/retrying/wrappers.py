@@ -72,6 +72,12 @@ def plain_async(policy: retry, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awa
 
 def begin(policy: retry, fn: object, began: float | None = None) -> Attempts:
     """Load what only a failed call needs."""
-    from .attempts import Attempts
+    global _attempts  # noqa: PLW0603 - loaded once: looking for the module again costs as much as the rest
+    if _attempts is None:
+        from .attempts import Attempts
 
-    return Attempts(policy, fn, began)
+        _attempts = Attempts
+    return _attempts(policy, fn, began)
+
+
+_attempts: type[Attempts] | None = None
