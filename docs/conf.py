@@ -51,6 +51,7 @@ nitpick_ignore = [
     ("py:class", "Duration"),  # an alias, where the types beside it are for type checkers only
     ("py:class", "retrykit.policy.backoff.Delays"),  # what the functions return is a Backoff to everybody else
     ("py:class", "JSON"),  # a recursive alias: inside itself it is only a name
+    ("py:class", "Hook"),  # the same
     ("py:class", "Listener"),  # an alias that retry.py imports for type checkers only
 ]
 

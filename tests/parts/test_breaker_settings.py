@@ -72,12 +72,12 @@ def test_options_are_those_of_the_breaker() -> None:
 
 def test_registry_setting_that_there_is_not_is_refused() -> None:
     """Of the registry at its construction, of a breaker when it is asked for."""
-    message = "a breaker has no setting treshold; allowed are failure_threshold, recovery_timeout, "
+    message = "a breaker has no setting limit; allowed are failure_threshold, recovery_timeout, "
     with pytest.raises(ConfigurationError, match=message):
-        BreakerRegistry(treshold=5)  # type: ignore[call-arg]
+        BreakerRegistry(limit=5)  # type: ignore[call-arg]
     registry = BreakerRegistry()
     with pytest.raises(ConfigurationError, match=message):
-        registry.get("a", treshold=5)  # type: ignore[call-arg]
+        registry.get("a", limit=5)  # type: ignore[call-arg]
     assert {} == registry.all()
 
 

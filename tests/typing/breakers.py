@@ -13,7 +13,7 @@ guard = CircuitBreaker("ses", failure_threshold=5, recovery_timeout=[60, "2m"], 
 CircuitBreaker("ses", trip=failure_rate(0.5, window="60s"), probe_timeout=timedelta(seconds=5), max_recovery=None)
 CircuitBreaker("ses", trip=0.5)  # type: ignore[arg-type]
 CircuitBreaker("ses", probes="2")  # type: ignore[arg-type]
-CircuitBreaker("ses", treshold=5)  # type: ignore[call-arg]
+CircuitBreaker("ses", limit=5)  # type: ignore[call-arg]
 CircuitBreaker("ses", 5)  # type: ignore[call-arg]
 failure_count("3")  # type: ignore[arg-type]
 
@@ -51,9 +51,9 @@ async def send() -> bytes:
 # A registry knows the settings of its breakers.
 registry = BreakerRegistry(max_breakers=5, idle="1h", failure_threshold=5, counts=ErrorClass.DNS_FAILURE)
 assert_type(registry.get("mx.example.org", probes=2, recovery_timeout="5m"), CircuitBreaker)
-BreakerRegistry(treshold=5)  # type: ignore[call-arg]
+BreakerRegistry(limit=5)  # type: ignore[call-arg]
 BreakerRegistry(probes="2")  # type: ignore[arg-type]
-registry.get("mx.example.org", treshold=5)  # type: ignore[call-arg]
+registry.get("mx.example.org", limit=5)  # type: ignore[call-arg]
 registry.get("mx.example.org", probes="2")  # type: ignore[arg-type]
 registry.get(5)  # type: ignore[arg-type]
 
