@@ -38,16 +38,27 @@ print(json.dumps(recorder.outcomes))
 """
 
 
-def outcomes(module: str) -> dict[str, dict[str, bool]]:
-    """Run, for each broken store of a module, the tests that are to catch it; by class and test whether it passed."""
+RUNS = 4
+"""How often a race is run at the most until it is met."""
+
+
+def missed(module: str, expected: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Run tests on the broken stores of a module, each given by class and name, and return those that did not fail."""
     path = Path(__file__).parent / "mutants" / f"{module}.py"
-    tests = [f"{path}::{name}::{test}" for name, caught_by in mutants_in(module).items() for test in caught_by]
+    tests = [f"{path}::{mutant}::{test}" for mutant, test in expected]
     done = subprocess.run([sys.executable, "-c", PROGRAM, *tests], capture_output=True, text=True, check=False)
-    return json.loads(done.stdout.splitlines()[-1])
+    ran = json.loads(done.stdout.splitlines()[-1])
+    assert {(mutant, test) for mutant in ran for test in ran[mutant]} == set(expected)
+    return [(mutant, test) for mutant, test in expected if ran[mutant][test]]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_stores_that_break_a_promise_each_are_caught(module: str) -> None:
-    """Each of the tests that are said to catch a store fails on it."""
-    expected = {mutant: dict.fromkeys(caught_by, False) for mutant, caught_by in mutants_in(module).items()}
-    assert expected == outcomes(module)
+    """Each of the tests that are said to catch a store fails on it; one that waits for a race within a few runs."""
+    left = [(mutant, test) for mutant, caught_by in mutants_in(module).items() for test in caught_by]
+    assert left
+    for _ in range(RUNS):
+        left = missed(module, left)
+        if not left:
+            break
+    assert left == []
