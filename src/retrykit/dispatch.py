@@ -33,9 +33,11 @@ from .projection import Projection, disposition_of
 from .reconcile import Verification
 from .stores import (
     AsyncBackend,
+    AsyncClaimStore,
     Backend,
     Claimed,
     ClaimRecord,
+    ClaimStore,
     Done,
     InProgress,
     NotDue,
@@ -412,6 +414,8 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         lookup: StatusLookup | None = None,
         **options: Unpack[DispatchOptions],
     ) -> None:
+        if isinstance(getattr(backend, "claims", None), AsyncClaimStore):
+            raise ConfigurationError(f"the backend is the asynchronous {backend!r}; use AsyncDispatcher for it")
         for name, function in {"send": send, "parse": parse, "validate": validate, "render": render}.items():
             if is_async(function):
                 raise ConfigurationError(f"{name} is the coroutine function {function!r}; use AsyncDispatcher for it")
@@ -482,6 +486,10 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
         lookup: AsyncStatusLookup | None = None,
         **options: Unpack[DispatchOptions],
     ) -> None:
+        if isinstance(getattr(backend, "claims", None), ClaimStore):
+            raise ConfigurationError(f"the backend is the synchronous {backend!r}; use as_async(backend) for it")
+        if hasattr(send, "pause_providers") and not is_async(send):
+            raise ConfigurationError(f"send is the synchronous failover {send!r}; use AsyncFailover for it")
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )

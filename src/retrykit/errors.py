@@ -134,7 +134,11 @@ class CallRefusedError(RetrykitError, RuntimeError):
 def _when(retry_after: float | None) -> str:
     from .times import plain  # times raises the errors of this module
 
-    return "until somebody resets it" if retry_after is None else f"for another {plain(round(retry_after, 3))} s"
+    return (
+        "until somebody resets or resumes it"
+        if retry_after is None
+        else f"for another {plain(round(retry_after, 3))} s"
+    )
 
 
 class BreakerOpenError(CallRefusedError):

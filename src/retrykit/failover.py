@@ -110,6 +110,7 @@ class _FailoverFlow:
     def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Steps[Any]:
         refusals: dict[str, tuple[str, float | None]] = {}
         failed: Exception | None = None
+        asked: list[str] = []
         for member in self._order():
             entered, reason, retry_after = self._enter(member)
             if entered is None:
@@ -127,12 +128,15 @@ class _FailoverFlow:
                 if not self._goes_on(member, entered, error):
                     raise
                 failed = cast("Exception", error)
+                asked.append(f"{member.name!r}: {type(error).__name__}")
                 continue
             if entered.note is not None:
                 entered.note()
             member.throttle.note()
             return _from(member.name, result)
         if failed is not None:
+            passed_over = [f"{name!r}: {reason}" for name, (reason, _) in refusals.items()]
+            failed.add_note(f"retrykit: no provider did it; {', '.join([*asked, *passed_over])}")
             try:
                 raise failed
             finally:

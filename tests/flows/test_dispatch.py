@@ -498,11 +498,10 @@ def test_handle_send_that_gives_a_coroutine_is_an_error_at_the_call(backend: Bac
     assert backend.deliveries.counts() == {}
 
 
-def test_handle_on_an_asynchronous_backend_is_an_error_at_the_call() -> None:
+def test_dispatcher_on_an_asynchronous_backend_is_refused_at_once() -> None:
     """A backend of the other colour is said, instead of going round for ever."""
-    dispatcher = Dispatcher(Outbox(), backend=open_async_backend("memory://"))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="has to be awaited"):
-        dispatcher.handle(BODY)
+    with pytest.raises(ConfigurationError, match="use AsyncDispatcher for it"):
+        Dispatcher(Outbox(), backend=open_async_backend("memory://"))  # type: ignore[arg-type]
 
 
 def test_handle_backoff_function_that_fails_leaves_the_message_decided(backend: Backend) -> None:

@@ -17,8 +17,9 @@ from retrykit import (
     resilient,
     retry,
 )
+from retrykit.backends import MemoryBackend
 from retrykit.decision import Disposition, DispositionKind
-from retrykit.errors import BreakerOpenError, NoProviderAvailableError, ThrottledError
+from retrykit.errors import BreakerOpenError, ConfigurationError, NoProviderAvailableError, ThrottledError
 from retrykit.events import AttemptFailed, Event, MessageHandled
 from retrykit.failover import AsyncFailover
 from retrykit.policy import delays
@@ -289,3 +290,17 @@ def test_handle_resilient_send_in_one_piece(backend: Backend, clock: ManualClock
     assert (len(main.given), len(backup.given), len(short.sleeps)) == (3, 1, 2)
     assert disposition.failure is not None
     assert (disposition.failure.error_class, disposition.failure.provider) == ("greylisted", "backup")
+
+
+@pytest.mark.parametrize(
+    ("dispatcher", "send", "backend", "words"),
+    [
+        (Dispatcher, lambda message, key: None, as_async(MemoryBackend()), "use AsyncDispatcher for it"),
+        (AsyncDispatcher, lambda message, key: None, MemoryBackend(), r"use as_async\(backend\) for it"),
+        (AsyncDispatcher, Failover({"a": print}), as_async(MemoryBackend()), "use AsyncFailover for it"),
+    ],
+)
+def test_dispatcher_of_the_other_colour_is_refused_at_once(dispatcher, send, backend, words):
+    """Not at the first message, and never by blocking the loop."""
+    with pytest.raises(ConfigurationError, match=words):
+        dispatcher(send, backend=backend)

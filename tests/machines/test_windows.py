@@ -187,12 +187,20 @@ def test_window_that_is_none_is_refused(window: Any) -> None:
 @pytest.mark.parametrize("number", [0, -3, 2.0, math.nan, True, "3", None])
 def test_number_of_calls_that_is_none_is_refused(number: Any) -> None:
     """Failures and minimum_calls are whole numbers of at least 1."""
-    with pytest.raises(ConfigurationError, match=r"minimum_calls is .*; allowed are whole numbers >= 1"):
-        failure_rate(0.5, minimum_calls=number)
+    if number is not None:
+        with pytest.raises(ConfigurationError, match=r"minimum_calls is .*; allowed are whole numbers >= 1"):
+            failure_rate(0.5, minimum_calls=number)
     with pytest.raises(ConfigurationError, match=r"failures is .*; allowed are whole numbers >= 1"):
         failure_count(number)
     with pytest.raises(ConfigurationError, match=r"minimum_calls is .*; allowed are whole numbers >= 1"):
         failure_count(1, minimum_calls=number)
+
+
+def test_share_of_a_small_window_needs_no_more_calls_than_it_has() -> None:
+    """The usual 20 would never be reached."""
+    assert ["10 calls", "20 calls", "20 calls"] == [
+        str(failure_rate(0.5, window=window)).rpartition("least ")[2] for window in (10, 100, "60s")
+    ]
 
 
 def test_number_of_calls_above_the_window_is_refused() -> None:

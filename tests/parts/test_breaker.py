@@ -323,7 +323,9 @@ def test_rejection_of_an_isolated_breaker_knows_no_time() -> None:
     """Nobody knows when it ends."""
     guard = breaker()
     guard.isolate()
-    with pytest.raises(BreakerOpenError, match="the breaker 'ses' is isolated until somebody resets it") as caught:
+    with pytest.raises(
+        BreakerOpenError, match="the breaker 'ses' is isolated until somebody resets or resumes it"
+    ) as caught:
         guard(fail)()
     assert (None, None) == (caught.value.retry_after, caught.value.last_failure)
 

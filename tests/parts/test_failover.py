@@ -295,7 +295,7 @@ def test_failover_with_nobody_left_and_no_known_end_says_that() -> None:
     """Somebody has to resume it."""
     send = Failover({"ses": Post()})
     send.pause_providers({"ses": None})
-    with pytest.raises(NoProviderAvailableError, match="until somebody resets it") as caught:
+    with pytest.raises(NoProviderAvailableError, match="until somebody resets or resumes it") as caught:
         send()
     assert caught.value.retry_after is None
 
@@ -437,3 +437,17 @@ def fail_certainly() -> None:
         raise error
     finally:
         del error
+
+
+def test_error_of_the_last_provider_tells_what_the_others_did():
+    """Who was asked and who was passed over stands in a note; the evidence of the first is not lost."""
+
+    def down(*_):
+        raise ConnectionRefusedError("no answer")
+
+    send = Failover({"a": down, "b": down, "c": down})
+    send.pause_providers({"c": None})
+    with pytest.raises(ConnectionRefusedError) as caught:
+        send("m", "k")
+    expected = "retrykit: no provider did it; 'a': ConnectionRefusedError, 'b': ConnectionRefusedError, 'c': paused"
+    assert [expected] == caught.value.__notes__

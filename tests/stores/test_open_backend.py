@@ -26,7 +26,7 @@ def test_memory_url_opens_memory(clock):
 def test_sqlite_url_opens_the_file_relative_or_absolute(tmp_path, monkeypatch, clock, name):
     """Three slashes and a relative path, four and an absolute one; escapes are undone."""
     monkeypatch.chdir(tmp_path)
-    escaped = name.replace(" ", "%20").replace("ö", "%C3%B6")
+    escaped = name.replace(" ", "%20").replace("?", "%3F").replace("ö", "%C3%B6")
     for url in (f"sqlite:///{escaped}", f"sqlite:///{tmp_path}/{escaped}", f"sqlite:///{tmp_path}/./{escaped}"):
         backend = open_backend(url, clock=clock)
         assert type(backend) is SQLiteBackend
@@ -63,3 +63,9 @@ def test_path_in_place_of_a_url_is_refused(opener, path):
     with pytest.raises(ConfigurationError) as caught:
         opener(path)
     assert f"the URL is {path!r}; {ALLOWED}; for a path use SQLiteBackend(path)" == str(caught.value)
+
+
+def test_sqlite_url_with_options_is_refused():
+    """They would silently become part of the file's name."""
+    with pytest.raises(ConfigurationError, match=r"has options; .*; for options use SQLiteBackend\(path, \.\.\.\)$"):
+        open_backend("sqlite:///mail.db?synchronous=normal")

@@ -38,6 +38,10 @@ def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
     if scheme == "memory":
         return MemoryBackend(clock=clock)
     if scheme == "sqlite":
+        if "?" in rest:
+            raise ConfigurationError(
+                f"the URL {url!r} has options; {_ALLOWED}; for options use SQLiteBackend(path, ...)"
+            )
         path = unquote(rest.removeprefix("/"))
         if not rest.startswith("/") or not path:
             raise ConfigurationError(f"the URL {url!r} names no file; {_ALLOWED}")

@@ -18,6 +18,9 @@ __all__ = ["Consecutive", "Counts", "FailureCount", "FailureRate", "Trip", "Wind
 
 _BUCKETS = 10
 
+_MINIMUM = 20
+"""Calls without which no share of failures is told, unless said otherwise."""
+
 
 class Counts(Protocol):
     """How many calls there were, and how many of them failed."""
@@ -260,13 +263,13 @@ def _of(calls: int | None, length: float | None) -> str:
     return f"the latest {calls} calls" if calls is not None else f"the latest {plain(length or 0.0)} s"
 
 
-def failure_rate(rate: float, *, window: int | Duration = 100, minimum_calls: int = 20) -> Trip:
+def failure_rate(rate: float, *, window: int | Duration = 100, minimum_calls: int | None = None) -> Trip:
     """Open when a share of the latest calls failed.
 
     Args:
         rate: the share, above 0 and at most 1; it is enough to reach it.
         window: which calls: a whole number for so many, text such as "60s" or a timedelta for those of a time.
-        minimum_calls: with fewer results nothing is told, >= 1; not above a window of calls.
+        minimum_calls: with fewer results nothing is told, >= 1; not above a window of calls; default 20, or a smaller window.
 
     Raises:
         ConfigurationError: a value is not allowed, or they contradict each other.
@@ -277,6 +280,8 @@ def failure_rate(rate: float, *, window: int | Duration = 100, minimum_calls: in
     """
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"rate is {rate!r}; allowed are numbers above 0 and at most 1")
+    if minimum_calls is None:
+        minimum_calls = min(_MINIMUM, window) if isinstance(window, int) and window > 0 else _MINIMUM
     calls, length = _checked_window(window, minimum_calls, "minimum_calls")
     return FailureRate(rate, calls, length, minimum_calls)
 

@@ -47,7 +47,8 @@ def check_function(fn: object, decorator: str) -> None:
         raise TypeError(f"{decorator} decorates functions, not {fn!r}")
     if is_generator(fn):
         raise TypeError(
-            f"{fn!r} is a generator function: items it has given cannot be taken back; decorate the call that makes each item, or say generators="
+            f"{fn!r} is a generator function: items it has given cannot be taken back; decorate the call that makes each item"
+            + (", or say generators=" if decorator == "retry()" else "")
         )
     if not is_async(fn) and _says_awaitable(function_of(fn)):
         raise TypeError(
@@ -71,7 +72,8 @@ def check_parts(**parts: object) -> None:
         ConfigurationError: a part has not the methods that its kind has.
     """
     for name, part in parts.items():
-        if part is not None and not all(callable(getattr(part, method, None)) for method in _METHODS[name]):
+        has_all = all(callable(getattr(part, method, None)) for method in _METHODS[name])
+        if part is not None and (isinstance(part, type) or not has_all):
             raise ConfigurationError(f"{name} is {part!r}, which has no {' and '.join(_METHODS[name])}")
 
 

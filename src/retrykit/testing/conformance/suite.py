@@ -20,6 +20,18 @@ import pytest
 
 from ...clock import Clock
 from ...errors import ConfigurationError
+from ...stores import (
+    AsyncCircuitStore,
+    AsyncClaimStore,
+    AsyncDeadLetterStore,
+    AsyncDeliveryStore,
+    AsyncRetryStore,
+    CircuitStore,
+    ClaimStore,
+    DeadLetterStore,
+    DeliveryStore,
+    RetryStore,
+)
 from ..clock import ManualClock
 from .colours import COLOURS, Driven, Loop
 
@@ -36,6 +48,14 @@ FEATURES: Final = {
     "surrogates": "lone surrogates in text that is no key come back as they were",
 }
 """What a store may be able to, beyond its contract."""
+
+_FORMS: Final = {
+    "claims": (ClaimStore, AsyncClaimStore),
+    "retries": (RetryStore, AsyncRetryStore),
+    "dead_letters": (DeadLetterStore, AsyncDeadLetterStore),
+    "deliveries": (DeliveryStore, AsyncDeliveryStore),
+    "circuits": (CircuitStore, AsyncCircuitStore),
+}
 
 CONTRACTS: Final = ("claims", "retries", "dead_letters", "deliveries", "circuits")
 """The names of a backend's stores."""
@@ -139,6 +159,10 @@ class StoreSuite(Generic[S]):
             )
         if not any("make_store" in vars(base) for base in cls.__mro__ if base is not StoreSuite):
             return  # the suite of a contract, not that of a store
+        if not hasattr(cls, "contract"):
+            raise ConfigurationError(
+                f"{cls.__name__} proves nothing: subclass the suite of a contract, for example ClaimStoreSuite, not StoreSuite"
+            )
         cls.is_async = inspect.iscoroutinefunction(cls.make_store)
         possible = {*cls.features, "async" if cls.is_async else "sync"}
         for name in dir(cls):
@@ -241,12 +265,23 @@ def all_opened_at(suite: StoreSuite[Any], place: Place, loop: Loop | None) -> Ge
         suite.contract: made,
         **{n: store for n, store in found.items() if store is not None and not callable(store)},
     }
+    _check_made(suite, made, stores[suite.contract], is_async=loop is not None)
     try:
         yield stores if loop is None else {name: Driven(store, loop) for name, store in stores.items()}
     finally:
         closing = suite.close_store(made)
         if loop is not None and inspect.isawaitable(closing):
             loop.call(_awaited, closing)
+
+
+def _check_made(suite: StoreSuite[Any], made: object, store: object, *, is_async: bool) -> None:
+    """Say at once, and not by what it lacks, that `make_store` gave something else."""
+    synchronous, asynchronous = _FORMS[suite.contract]
+    wanted = asynchronous if is_async else synchronous
+    assert isinstance(store, wanted), (
+        f"make_store of {type(suite).__name__} gave {made!r}; allowed is a {synchronous.__name__}, or from a coroutine "
+        f"function an {asynchronous.__name__}, or a backend that has one"
+    )
 
 
 async def _awaited(awaitable: Awaitable[object]) -> None:
