@@ -44,6 +44,15 @@ class CircuitProbes(StoreSuite[CircuitStore]):
         assert now is not None
         assert (True, 1, (lease,)) == (now.is_open, now.generation, now.probes)
 
+    def test_probe_leaves_the_reports_of_its_circuit_alone(self, store: CircuitStore, clock: SuiteClock) -> None:
+        """What was reported while it is open still counts when a probe is leased and given back."""
+        tripped(store, clock)
+        reported = store.report("ses", instance="me", calls=3, failures=2, length=60).reports
+        lease = leased(store, "p")
+        circuit = store.record_probe("ses", lease.token, succeeded=None)
+        assert circuit is not None
+        assert reported == circuit.reports
+
     def test_probe_of_a_circuit_that_is_not_open_is_none(self, store: CircuitStore, clock: SuiteClock) -> None:
         """Nobody knows it, somebody only reported, or it is closed again: nothing changes."""
         assert store.lease_probe("ses", owner="p") is None
