@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import attrs
 
+from .checks import check_limit
 from .classification import ErrorClassifier
 from .clock import Clock
 from .errors import ConfigurationError
@@ -16,7 +17,6 @@ from .machines.claim import HISTORY_LIMIT
 from .message import DEFAULT_MAX_PAYLOAD
 from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
 from .stores import PoisonRule
-from .stores.checks import check_limit
 from .times import Duration, plain, seconds
 
 __all__ = ["CheckedOptions", "DispatchOptions", "check_functions", "checked"]

@@ -11,13 +11,13 @@ from itertools import count
 from typing import Final
 
 from ._steps import Steps, arun, do, is_async, run
+from .checks import check_limit
 from .clock import Clock, current_clock
 from .errors import ConfigurationError, StoreError
 from .events import Listener, MessageRepublished, PublishFailed, emit, listeners_of
 from .lease import new_owner
 from .message import Message
 from .stores import AsyncBackend, AsyncRetryStore, Backend, RetryStore
-from .stores.checks import check_limit
 from .times import Duration, seconds
 
 __all__ = ["AsyncRetryScheduler", "RetryScheduler"]

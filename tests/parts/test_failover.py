@@ -30,7 +30,7 @@ from retrykit.failover import AsyncFailover
 from retrykit.policy import EMAIL_MATRIX, delays
 from retrykit.testing import ManualClock
 from retrykit.throttle import AdaptiveThrottle
-from tests.colours import Runner, both_loops, run_asyncio, trio
+from tests.colours import Runner, both_loops, cancel, hang, run_asyncio, trio
 from tests.retrying.flaky import OwnError, no_collector
 
 Make = Callable[..., Callable[..., Any]]
@@ -337,26 +337,8 @@ def test_failover_cancelled_send_is_neutral(runner: Runner, clock: ManualClock) 
     breaker = CircuitBreaker("ses", recovery_timeout=delays(60, jitter="none"))
     breaker.open()
     clock.advance(60)
-    is_trio = runner.__module__.startswith("trio")
-
-    async def hang() -> None:
-        await (trio.sleep_forever() if is_trio else asyncio.Event().wait())
-
-    send = AsyncFailover({"ses": Provider(hang, breaker=breaker)})
-
-    async def in_asyncio() -> None:
-        task = asyncio.ensure_future(send())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    async def in_trio() -> None:
-        with trio.move_on_after(0) as scope:
-            await send()
-        assert scope.cancelled_caught
-
-    runner(in_trio if is_trio else in_asyncio)
+    send = AsyncFailover({"ses": Provider(functools.partial(hang, runner), breaker=breaker)})
+    cancel(runner, send)
     assert (breaker.state, breaker.retry_after) == ("half_open", 0.0)
 
 

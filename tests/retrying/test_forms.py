@@ -14,7 +14,7 @@ from retrykit.errors import BreakerOpenError, ConfigurationError
 from retrykit.events import AttemptFailed, Event
 from retrykit.policy import PolicyMatrix, RetryPolicy, delays
 from retrykit.testing import ManualClock, no_waiting
-from tests.colours import Runner, both_loops
+from tests.colours import Runner, both_loops, cancel
 from tests.retrying.flaky import FORMS, AsyncFlaky, Do, Flaky, every_form, in_block, refused
 
 MATRIX = PolicyMatrix(
@@ -271,20 +271,6 @@ def test_form_cancelled_in_its_wait_leaves_at_once(runner: Runner) -> None:
     flaky = AsyncFlaky(*refused(3))
     policy = retry(on=OSError, backoff=[3600], clock=SystemClock())
 
-    async def in_asyncio() -> None:
-        task = asyncio.ensure_future(policy(flaky)())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    async def in_trio() -> None:
-        import trio
-
-        with trio.move_on_after(0) as scope:
-            await policy(flaky)()
-        assert scope.cancelled_caught
-
-    runner(in_trio if runner.__module__.startswith("trio") else in_asyncio)
+    cancel(runner, policy(flaky))
     assert flaky.calls == 1
     assert policy.current.number == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import weakref
@@ -17,7 +16,7 @@ from retrykit.clock import SystemClock
 from retrykit.errors import ConfigurationError
 from retrykit.events import AttemptFailed
 from retrykit.policy import delays
-from tests.colours import Runner, both_loops
+from tests.colours import Runner, both_loops, cancel
 from tests.retrying.flaky import AsyncFlaky, Do, Flaky, every_form, no_collector, refused
 
 
@@ -116,21 +115,7 @@ def test_hook_of_a_cancelled_wait_is_left(runner: Runner) -> None:
     log = Log()
     call = retry(on=OSError, backoff=[3600], hooks=[log.held], clock=SystemClock())(AsyncFlaky(*refused(2)))
 
-    async def in_asyncio() -> None:
-        task = asyncio.ensure_future(call())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    async def in_trio() -> None:
-        import trio
-
-        with trio.move_on_after(0) as scope:
-            await call()
-        assert scope.cancelled_caught
-
-    runner(in_trio if runner.__module__.startswith("trio") else in_asyncio)
+    cancel(runner, call)
     assert log.lines == [("enter", 1), ("leave", 1)]
 
 

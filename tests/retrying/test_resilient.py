@@ -17,7 +17,7 @@ from retrykit.policy import delays
 from retrykit.retrying.combined import resilient
 from retrykit.testing import ManualClock
 from retrykit.throttle import AdaptiveThrottle
-from tests.colours import Runner, both_loops, run_asyncio
+from tests.colours import Runner, both_loops, cancel, hang, run_asyncio
 from tests.retrying.flaky import RUNNERS, AsyncFlaky, Flaky, refused
 
 quick = retry(on=OSError, backoff=[0])
@@ -318,30 +318,11 @@ def test_cancelled_call_is_neutral(runner: Runner, clock: ManualClock) -> None:
     breaker = opened()
     clock.advance(60)
 
-    async def hang() -> None:
-        if runner.__module__.startswith("trio"):
-            import trio
+    @resilient(retry=quick, breaker=breaker, fallback="no")
+    async def call() -> None:
+        await hang(runner)
 
-            await trio.sleep_forever()
-        await asyncio.Event().wait()
-
-    call = resilient(retry=quick, breaker=breaker, fallback="no")(hang)
-
-    async def in_asyncio() -> None:
-        task = asyncio.ensure_future(call())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    async def in_trio() -> None:
-        import trio
-
-        with trio.move_on_after(0) as scope:
-            await call()
-        assert scope.cancelled_caught
-
-    runner(in_trio if runner.__module__.startswith("trio") else in_asyncio)
+    cancel(runner, call)
     assert (breaker.state, breaker.retry_after) == ("half_open", 0.0)
     assert resilient(breaker=breaker)(Flaky())() == "answer"
     assert breaker.state == "closed"

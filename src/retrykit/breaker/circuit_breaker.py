@@ -20,13 +20,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from .._steps import is_async
+from ..checks import whole
 from ..clock import Clock, current_clock, current_monotonic
 from ..codec import JSON
 from ..errors import BreakerOpenError, CallRefusedError, ConfigurationError
 from ..events import BreakerChanged, Listener, emit, listeners_of
 from ..failure import ErrorGroup, Failure, Outcome
 from ..machines.breaker import BreakerEvent, BreakerState, Machine, Pass, Permit, Settings
-from ..machines.windows import Consecutive, TimeWindow, Trip, whole
+from ..machines.windows import Consecutive, TimeWindow, Trip
 from ..message import check_name
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential, upward
 from ..retrying.functions import check_function

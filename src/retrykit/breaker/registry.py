@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import attrs
 
+from ..checks import whole
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
 from ..events import Listener
-from ..machines.windows import Trip, whole
+from ..machines.windows import Trip
 from ..policy.backoff import BackoffLike, Rng
 from ..retrying.matching import OnError
 from ..times import Duration, seconds

@@ -18,10 +18,11 @@ from typing import Final, TypeAlias, cast
 
 import attrs
 
+from ..checks import whole
 from ..codec import JSON
 from ..dead_letter import dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, Decision, DispositionKind
-from ..errors import ConfigurationError, FingerprintMismatchError
+from ..errors import FingerprintMismatchError
 from ..failure import ErrorClass, Failure, Outcome
 from ..lease import Lease
 from ..times import Duration, from_millis, later, seconds, to_millis
@@ -78,8 +79,7 @@ class Counters:
 
 
 def _limit(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"the {attribute.name} of a PoisonRule is {value!r}; allowed are whole numbers >= 1")
+    whole(value, f"the {attribute.name} of a PoisonRule")
 
 
 def _window(value: Duration) -> float:

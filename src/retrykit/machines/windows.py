@@ -11,6 +11,7 @@ from typing import Protocol
 
 import attrs
 
+from ..checks import whole
 from ..errors import ConfigurationError
 from ..times import Duration, plain, seconds
 
@@ -300,17 +301,6 @@ def failure_count(failures: int, *, window: int | Duration = 100, minimum_calls:
     _checked_window(window, failures, "failures")
     calls, length = _checked_window(window, minimum_calls, "minimum_calls")
     return FailureCount(failures, calls, length, minimum_calls)
-
-
-def whole(value: int, name: str) -> int:
-    """Return `value` if it is a whole number >= 1.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"{name} is {value!r}; allowed are whole numbers >= 1")
-    return value
 
 
 def _checked_window(window: int | Duration, least: int, name: str) -> tuple[int | None, float | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 import attrs
 
+from ..checks import whole
 from ..codec import JSON
 from ..decision import Action, Attempt, DeadLetterReason, Decision
 from ..errors import ConfigurationError
@@ -65,8 +66,7 @@ class RetryPolicy:
         for name in ("throttle", "audit"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(f"{name} is {getattr(self, name)!r}; allowed are True and False")
-        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
-            raise ConfigurationError(f"max_retries is {self.max_retries!r}; allowed are whole numbers >= 0")
+        whole(self.max_retries, "max_retries", least=0)
 
     @classmethod
     def never(cls, action: Action = Action.DEAD_LETTER, *, audit: bool = False) -> RetryPolicy:
@@ -140,8 +140,7 @@ class PolicyMatrix:
 
     def __attrs_post_init__(self) -> None:
         """Check the limits."""
-        if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int) or self.max_attempts < 1:
-            raise ConfigurationError(f"max_attempts is {self.max_attempts!r}; allowed are whole numbers >= 1")
+        whole(self.max_attempts, "max_attempts")
         if not isinstance(self.default, RetryPolicy | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"default is {self.default!r}; allowed is a RetryPolicy or None")
 

@@ -199,9 +199,8 @@ class Attempts:
             return True
         if not isinstance(error, Exception):
             return False
-        if isinstance(
-            error, (CallRefusedError, RetryLater)
-        ):  # nothing was tried: whoever refused says when to come again
+        if isinstance(error, (CallRefusedError, RetryLater)):
+            # Nothing was tried: whoever refused says when to come again.
             self._mark(error)
             return False
         failure = (policy.classifier or default_classifier()).classify(error)

@@ -12,6 +12,7 @@ from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from .._steps import is_async
+from ..checks import whole
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
@@ -171,12 +172,9 @@ class retry:  # noqa: N801 - used as a decorator
                 "retry() takes either a matrix, as retry(EMAIL_MATRIX), or on= with attempts= and backoff=, "
                 "as retry(on=OSError, attempts=3)"
             )
-        attempts = _ATTEMPTS if attempts is None else attempts
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
-            raise ConfigurationError(f"attempts is {attempts!r}; allowed are whole numbers >= 1")
         self.matrix = matrix
         self.matches = matcher(on) if on is not None else None
-        self.attempts = attempts
+        self.attempts = _ATTEMPTS if attempts is None else whole(attempts, "attempts")
         self.backoff: Backoff = _BACKOFF if backoff is None else as_backoff(backoff)
         self.max_elapsed = None if max_elapsed is None else seconds(max_elapsed, "max_elapsed")
         self.idempotent = idempotent

@@ -26,12 +26,12 @@ from typing import Final, final
 import attrs
 
 from .._steps import Steps, arun, do, run
+from ..checks import check_limit
 from ..errors import ConfigurationError
 from ..lease import Lease
 from ..machines.circuit import Circuit
 from ..message import check_id
 from ..times import Duration, seconds, utc
-from .checks import check_limit
 
 __all__ = ["AsyncCircuitStore", "Circuit", "CircuitStore", "Pause"]
 

@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import cast, final
 
 from .._steps import Steps, arun, do, run
+from ..checks import check_limit
 from ..machines.claim import (
     ClaimAnswer,
     Claimed,
@@ -32,7 +33,6 @@ from ..machines.claim import (
 )
 from ..message import check_id
 from ..times import Duration, seconds, utc
-from .checks import check_limit
 
 __all__ = [
     "AsyncClaimStore",

@@ -20,12 +20,12 @@ from typing import Literal, TypeAlias, final
 import attrs
 
 from .._steps import Steps, arun, do, run
+from ..checks import check_limit
 from ..dead_letter import DeadLetter, DeadLetterState
 from ..decision import DeadLetterReason
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup
 from ..times import utc
-from .checks import check_limit
 
 __all__ = ["AsyncDeadLetterStore", "DeadLetterPage", "DeadLetterQuery", "DeadLetterStore", "Facet"]
 

@@ -19,11 +19,11 @@ from typing import final
 import attrs
 
 from .._steps import Steps, arun, do, run
+from ..checks import check_limit
 from ..errors import ConfigurationError
 from ..machines.status import DeliveryStatus, may_follow
 from ..message import check_id
 from ..times import utc
-from .checks import check_limit
 
 __all__ = ["AsyncDeliveryStore", "Delivery", "DeliveryStatus", "DeliveryStore"]
 

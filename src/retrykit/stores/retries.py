@@ -20,10 +20,10 @@ from typing import final
 import attrs
 
 from .._steps import Steps, arun, do, run
+from ..checks import check_limit
 from ..lease import Lease
 from ..message import Message, check_id
 from ..times import Duration, seconds, utc
-from .checks import check_limit
 
 __all__ = ["AsyncRetryStore", "DueMessage", "RetryStats", "RetryStore"]
 

@@ -86,7 +86,5 @@ def said_before_kill(suite: StoreSuite[Any], place: Place, work: str, colour: st
             child.wait_until_ready()
             child.begin()
         for number, child in enumerate(children):
-            said += [child.read() for _ in range(3 + number)]
-            child.kill()
-            said += child.rest()
+            said += child.said_until_killed(3 + number)
     return said

@@ -89,16 +89,13 @@ class Child:
         """Let it begin."""
         self._write("begin")
 
-    def kill(self) -> None:
-        """Kill it without a warning, whatever it is doing."""
+    def said_until_killed(self, number: int) -> list[Any]:
+        """Let it say so many things, kill it without a warning, whatever it is doing, and return all that it said."""
+        said = [self.read() for _ in range(number)]
         self._process.kill()
         self.close()
-
-    def rest(self) -> list[Any]:
-        """Return all that it said and was not read yet; it has ended or been killed."""
         assert self._process.stdout is not None
-        whole = [line for line in self._process.stdout if line.endswith("\n")]
-        return [json.loads(line) for line in whole]
+        return said + [json.loads(line) for line in self._process.stdout if line.endswith("\n")]
 
     def close(self) -> None:
         """Let it end, and wait for that."""

@@ -138,9 +138,7 @@ class ClaimCrashesTests(StoreSuite[ClaimStore]):
             with Child(self, place, "settle_without_end", colour, by=f"{kill}") as child:
                 child.wait_until_ready()
                 child.begin()
-                keys = [child.read() for _ in range(3 + 7 * kill)]
-                child.kill()
-                keys += child.rest()
+                keys = child.said_until_killed(3 + 7 * kill)
             for key in keys:
                 record = store.get(key)
                 assert record is not None

@@ -177,9 +177,7 @@ class RetryCrashesTests(StoreSuite[RetryStore]):
             with Child(self, place, "schedule_without_end", colour, by=f"{kill}") as child:
                 child.wait_until_ready()
                 child.begin()
-                said = [child.read() for _ in range(3 + 7 * kill)]
-                child.kill()
-                said += child.rest()
+                said = child.said_until_killed(3 + 7 * kill)
             clock.advance("30s")
             left = ids(due(store))
             assert left in ([], [f"{kill} acked {len(said)}"])
