@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Awaitable, Callable
+from types import CoroutineType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from ._steps import is_async
@@ -18,7 +19,7 @@ from .errors import CallRefusedError, ThrottledError
 from .failure import ErrorGroup, Failure
 from .machines.throttle import Throttle
 from .message import check_name
-from .retrying.functions import check_function, check_parts
+from .retrying.functions import check_function, check_parts, refuse_awaitable
 from .times import Duration, seconds
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class AdaptiveThrottle:
                 waited += wait
             try:
                 result = fn(*args, **kwargs)
+                if result.__class__ is CoroutineType:
+                    refuse_awaitable(fn, result)
             except Exception as error:
                 self._failed(error)
                 raise

@@ -239,6 +239,37 @@ def test_call_of_a_function_that_returns_an_awaitable_is_refused() -> None:
         policy.call(lambda: Promise())
 
 
+def promising(made: list[Any], *errors: Exception) -> Callable[[], Any]:
+    flaky = Flaky(*errors)
+
+    def promise():  # type: ignore[no-untyped-def]
+        flaky()
+        made.append(fetch(AsyncFlaky()))
+        return made[-1]
+
+    return promise
+
+
+def assert_refuses(call: Callable[[], Any], made: list[Any]) -> None:
+    with pytest.raises(TypeError, match=r"promise.* is no coroutine function and returned an awaitable; .* async def"):
+        call()
+    assert [inspect.getcoroutinestate(each) for each in made] == [inspect.CORO_CLOSED]
+
+
+@every_decorator
+def test_function_that_returns_a_coroutine_without_saying_so_is_refused_when_called(make: Callable[[], Any]) -> None:
+    """Nothing told so before. The coroutine is closed, and the call is not repeated."""
+    made: list[Any] = []
+    assert_refuses(make()(promising(made)), made)
+
+
+@pytest.mark.parametrize("changes", [{}, {"max_elapsed": "1m"}])
+def test_function_that_returns_a_coroutine_after_a_failure_is_refused_too(changes: dict[str, Any]) -> None:
+    """A retry looks at what it got as the first call does."""
+    made: list[Any] = []
+    assert_refuses(policy.but(**changes)(promising(made, *refused(1))), made)
+
+
 def items() -> Any:
     yield 1
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from .._steps import is_async
@@ -30,7 +30,7 @@ from ..machines.breaker import BreakerEvent, BreakerState, Machine, Pass, Permit
 from ..machines.windows import Consecutive, TimeWindow, Trip
 from ..message import check_name
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential, upward
-from ..retrying.functions import check_function
+from ..retrying.functions import check_function, refuse_awaitable
 from ..retrying.matching import Matcher, OnError, matcher
 from ..retrying.signatures import exact
 from ..times import Duration, seconds
@@ -388,6 +388,8 @@ class CircuitBreaker:
                 raise breaker.refusal()
             try:
                 result = fn(*args, **kwargs)
+                if result.__class__ is CoroutineType:
+                    refuse_awaitable(fn, result)
             except BaseException as error:
                 breaker.failed(entered, error)
                 raise

@@ -172,6 +172,11 @@ class Backoff(abc.ABC):
     def _bounds(self, retry: int) -> tuple[float, float]:
         return self.jitter.bounds(self.rung(retry))
 
+    @property
+    def never_waits(self) -> bool:
+        """Whether every wait is known to be zero."""
+        return False
+
     @final
     def delay(self, retry: int, rng: Rng | None = None, *, previous: float | None = None) -> float:
         """Draw the wait in seconds before a retry.
@@ -219,6 +224,11 @@ class Delays(Backoff):
     def rung(self, retry: int) -> float:
         """Return the rung, or the last one."""
         return self.rungs[min(retry, len(self.rungs)) - 1]
+
+    @property
+    def never_waits(self) -> bool:
+        """Whether all rungs are zero, and the jitter adds nothing to zero."""
+        return not any(self.rungs) and self.jitter.bounds(0.0) == (0.0, 0.0)
 
     def __str__(self) -> str:
         return self._with_jitter(", ".join(f"{plain(rung)}" for rung in self.rungs) + " s")

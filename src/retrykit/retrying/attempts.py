@@ -8,7 +8,8 @@ import random
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from time import time_ns
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import attrs
 
@@ -20,7 +21,7 @@ from ..errors import CallRefusedError, RetryLater
 from ..events import AttemptFailed, emit
 from ..failure import ErrorClass, Failure, Outcome
 from ..policy.backoff import MAX_DELAY, Rng
-from ..times import plain
+from ..times import from_millis, plain
 from .functions import name_of
 from .hooks import Hook, around
 
@@ -51,29 +52,27 @@ class CurrentAttempt:
         """The failed attempts of this call, oldest first."""
         earlier = self._before[: self.number - 1]
         return tuple(
-            each.looked_at(number) if isinstance(each, Glimpse) else each for number, each in enumerate(earlier, 1)
+            _looked_at(each, number) if isinstance(each, tuple) else each for number, each in enumerate(earlier, 1)
         )
 
     def __repr__(self) -> str:
         return f"<attempt {self.number}>"
 
 
-class Glimpse(NamedTuple):
-    """A failed attempt that was not looked at closely: nobody listens, and the exception has nothing more to say.
+Glimpse: TypeAlias = tuple[type[Exception], tuple[object, ...], datetime | int, float, int]
+"""A failed attempt that was not looked at closely: nobody listens, and the exception has nothing more to say.
 
-    Looked at later it tells the same, but for the place where it was raised.
-    """
+The type and the arguments of the exception (not itself: with its traceback it would keep the whole call alive), the instant (the
+system's in nanoseconds, which cost a fifth), the wait, and how many retries there are. Looked at later it tells the same, but for the place where it was raised.
+"""
 
-    error_type: type[Exception]
-    args: tuple[object, ...]  # not the exception: with its traceback it would keep the whole call alive
-    at: datetime
-    delay: float
-    retries: int
 
-    def looked_at(self, number: int) -> Attempt:
-        """Return the attempt as one that was looked at."""
-        failure = default_classifier().classify(self.error_type(*self.args))
-        return _attempt(number, self.at, failure, _another(failure, number, self.retries, self.delay))
+def _looked_at(glimpse: Glimpse, number: int) -> Attempt:
+    """Return the attempt as one that was looked at."""
+    error_type, args, at, delay, retries = glimpse
+    failure = default_classifier().classify(error_type(*args))
+    instant = from_millis(at // 1_000_000) if isinstance(at, int) else at
+    return _attempt(number, instant, failure, _another(failure, number, retries, delay))
 
 
 def _another(failure: Failure, number: int, retries: int, delay: float) -> Decision:
@@ -98,7 +97,7 @@ _RANDOM: Final = cast("Rng", random)
 _GLANCE: Final = 0.1
 """Seconds between two looks, in an asynchronous wait, at whether everything is to stop."""
 
-_Running: TypeAlias = "tuple[retry, CurrentAttempt, _Running] | None"
+_Running: TypeAlias = "tuple[retry, int, Sequence[Attempt | Glimpse], _Running] | None"
 _running: ContextVar[_Running] = ContextVar("retrykit.retry", default=None)
 _inside: ContextVar[bool] = ContextVar("retrykit.retry.inside", default=False)
 _FIRST: Final = CurrentAttempt()
@@ -109,8 +108,8 @@ def attempt_of(policy: retry) -> CurrentAttempt:
     running = _running.get()
     while running is not None:
         if running[0] is policy:
-            return running[1]
-        running = running[2]
+            return CurrentAttempt(running[1], running[2])
+        running = running[3]
     return _FIRST
 
 
@@ -135,7 +134,7 @@ class Attempts:
         began: when the call began, in the clock's monotonic seconds; None where its length does not matter.
     """
 
-    __slots__ = ("_began", "_delay", "_event", "_failure", "_fn", "_history", "_policy", "_token")
+    __slots__ = ("_around", "_began", "_delay", "_event", "_failure", "_fn", "_history", "_policy", "_token")
 
     def __init__(self, policy: retry, fn: object, began: float | None) -> None:
         self._policy = policy
@@ -146,6 +145,7 @@ class Attempts:
         self._event: AttemptFailed | None = None
         self._delay = 0.0
         self._token: Token[_Running] | None = None
+        self._around: _Running = None
 
     @property
     def number(self) -> int:
@@ -162,11 +162,21 @@ class Attempts:
         Raises:
             RetryLater: the wait is longer than a caller should wait for.
         """
-        return self.is_worth(error, final) and (self.wait() or self.stopped(cast("Exception", error)))
+        if not self.is_worth(error, final):
+            return False
+        if self._delay or self._policy.waits_for_others:
+            return self.wait() or self.stopped(cast("Exception", error))
+        self.enter()
+        return True
 
     async def again_after_async(self, error: BaseException, final: str | None = None) -> bool:
         """Decide on a failed attempt, and wait for the next one, as `again_after`."""
-        return self.is_worth(error, final) and (await self.wait_async() or self.stopped(cast("Exception", error)))
+        if not self.is_worth(error, final):
+            return False
+        if self._delay or self._policy.waits_for_others:
+            return await self.wait_async() or self.stopped(cast("Exception", error))
+        self.enter()
+        return True
 
     def again_with(self, result: object) -> bool:
         """Decide on a result that is not the one that was wanted, and wait for the next attempt; False: return it."""
@@ -193,10 +203,14 @@ class Attempts:
         Raises:
             RetryLater: the wait is longer than a caller should wait for.
         """
-        self.leave()
         policy = self._policy
-        if policy.quick_types and final is None and isinstance(error, policy.quick_types) and self._at_a_glance(error):
-            return True
+        try:
+            if final is None and isinstance(error, policy.quick_types) and self._at_a_glance(error):
+                return True
+        except BaseException:
+            self.leave()
+            raise
+        self.leave()
         if not isinstance(error, Exception):
             return False
         if isinstance(error, (CallRefusedError, RetryLater)):
@@ -247,9 +261,14 @@ class Attempts:
             return False
         if isinstance(error, ExceptionGroup) or getattr(error, "filename", None) is not None:
             return False
-        previous = history[-1].delay if history else None
-        self._delay = delay = policy.backoff.delay(number, policy.rng or _RANDOM, previous=previous)
-        history.append(Glimpse(kind, error.args, policy.time().now(), delay, policy.attempts - 1))
+        delay = 0.0
+        if not policy.never_waits:
+            previous = self._delay if history else None
+            delay = policy.backoff.delay(number, policy.rng or _RANDOM, previous=previous)
+        self._delay = delay
+        clock = policy.time()
+        at = time_ns() if type(clock) is SystemClock else clock.now()
+        history.append((kind, error.args, at, delay, policy.attempts - 1))
         return True
 
     def _is_worth_more(self, result: object) -> bool:
@@ -268,8 +287,10 @@ class Attempts:
     def enter(self) -> None:
         """Remember which attempt is running here."""
         if self._token is None:
-            current = CurrentAttempt(len(self._history) + 1, self._history)
-            self._token = _running.set((self._policy, current, _running.get()))
+            self._around = around = _running.get()
+            self._token = _running.set((self._policy, len(self._history) + 1, self._history, around))
+        else:
+            _running.set((self._policy, len(self._history) + 1, self._history, self._around))
 
     def leave(self) -> None:
         """Forget which attempt is running here."""
@@ -284,7 +305,8 @@ class Attempts:
     def wait(self) -> bool:
         """Wait; False when the wait was ended because everything is to stop."""
         policy = self._policy
-        if self._delay or policy.hooks or policy.stop is not None:
+        if self._delay or policy.waits_for_others:
+            self.leave()
             with around(policy.hooks, self._event):
                 clock, stop = policy.time(), policy.stop
                 if stop is not None and (type(clock) is SystemClock or stop.is_set()):
@@ -300,7 +322,8 @@ class Attempts:
     async def wait_async(self) -> bool:
         """Wait; False when the wait was ended because everything is to stop."""
         policy = self._policy
-        if self._delay or policy.hooks or policy.stop is not None:
+        if self._delay or policy.waits_for_others:
+            self.leave()
             with around(policy.hooks, self._event):
                 clock, stop = policy.time(), policy.stop
                 glance = _GLANCE if stop is not None and type(clock) is SystemClock else math.inf
@@ -356,7 +379,7 @@ class Attempts:
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, not among what is retried")
         if number >= policy.attempts:
             return Decision(Action.DEAD_LETTER, 0.0, f"{failure.error_class}, all {policy.attempts} attempts used")
-        previous = self._history[-1].delay if self._history else None
+        previous = self._delay if self._history else None
         delay = max(policy.backoff.delay(number, rng, previous=previous), min(failure.retry_after or 0.0, MAX_DELAY))
         return _another(failure, number, policy.attempts - 1, delay)
 

@@ -41,6 +41,7 @@ class Try:
         if error is None:
             self._attempts.succeeded()
         elif self._attempts.is_worth(error) and isinstance(error, Exception):
+            self._attempts.leave()  # the loop's own code, after the block, is in no attempt
             self.error = error
             return True
         return False

@@ -8,7 +8,7 @@ Cancellation, KeyboardInterrupt, SystemExit and GeneratorExit pass untouched: th
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from inspect import isawaitable, iscoroutine
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from .._steps import is_async
@@ -17,7 +17,7 @@ from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
 from ..times import Duration, seconds
-from .functions import check_function, check_parts, is_generator
+from .functions import check_function, check_parts, is_generator, refuse_awaitable
 from .matching import OnError, matcher, types_of
 from .wrappers import plain, plain_async
 
@@ -199,6 +199,8 @@ class retry:  # noqa: N801 - used as a decorator
         self.rng = rng
         is_quick = self.is_plain and not self.listeners and not self.hooks and classifier is None
         self.quick_types = types_of(on) if is_quick and on is not None else ()
+        self.waits_for_others = bool(self.hooks) or stop is not None
+        self.never_waits = self.backoff.never_waits
 
     def but(self, **changes: Any) -> retry:
         """Return the same with some arguments changed: for one call, or for one function.
@@ -258,9 +260,7 @@ class retry:  # noqa: N801 - used as a decorator
             return self(fn)(*args, **kwargs)
         result = self._wrap(fn)(*args, **kwargs)
         if isawaitable(result) and not is_async(fn):
-            if iscoroutine(result):
-                result.close()  # one that is never awaited would be warned about
-            raise TypeError(f"{fn!r} is no coroutine function and returned an awaitable; call one: async def")
+            refuse_awaitable(fn, result)
         return result
 
     def __iter__(self) -> Iterator[Try]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable
-from typing import Any, Final, cast, get_origin
+from typing import Any, Final, NoReturn, cast, get_origin
 
 from .._steps import is_async
 from ..errors import ConfigurationError
 
-__all__ = ["check_function", "check_parts", "function_of", "is_generator", "name_of"]
+__all__ = ["check_function", "check_parts", "function_of", "is_generator", "name_of", "refuse_awaitable"]
 
 
 def name_of(fn: object) -> str:
@@ -54,6 +54,17 @@ def check_function(fn: object, decorator: str) -> None:
         raise TypeError(
             f"{fn!r} returns an awaitable, which fails only after {decorator} has seen it; write it as a coroutine function: async def"
         )
+
+
+def refuse_awaitable(fn: object, result: object) -> NoReturn:
+    """Refuse what a function gave that is no coroutine function: nobody would see it fail.
+
+    Raises:
+        TypeError: always.
+    """
+    if inspect.iscoroutine(result):
+        result.close()  # one that is never awaited would be warned about
+    raise TypeError(f"{fn!r} is no coroutine function and returned an awaitable; write it as one: async def")
 
 
 _METHODS: Final = {

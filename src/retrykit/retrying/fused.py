@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, cast
 
 import attrs
 
 from ..machines.breaker import Pass, Permit
+from .functions import refuse_awaitable
 from .signatures import exact
 from .wrappers import begin
 
@@ -89,6 +91,8 @@ def fused(parts: Parts, fn: Callable[P, R]) -> Callable[P, R]:
             else:
                 if entered.note is not None:
                     entered.note()
+                if result.__class__ is CoroutineType:
+                    refuse_awaitable(fn, result)
                 if attempts is None:
                     if budget.note is not None:
                         budget.note()

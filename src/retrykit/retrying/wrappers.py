@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from types import CoroutineType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from .functions import refuse_awaitable
 from .signatures import exact
 
 if TYPE_CHECKING:
@@ -28,11 +30,15 @@ def plain(policy: retry, fn: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return fn(*args, **kwargs)
+            result = fn(*args, **kwargs)
         except Exception as error:
             attempts = begin(policy, fn)
             if not attempts.again_after(error):
                 raise
+        else:
+            if result.__class__ is CoroutineType:
+                refuse_awaitable(fn, result)
+            return result
         while True:
             try:
                 result = fn(*args, **kwargs)
@@ -41,6 +47,8 @@ def plain(policy: retry, fn: Callable[P, R]) -> Callable[P, R]:
                     raise
             else:
                 attempts.leave()
+                if result.__class__ is CoroutineType:
+                    refuse_awaitable(fn, result)
                 return result
 
     return exact(call, fn)
