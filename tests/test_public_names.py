@@ -9,7 +9,7 @@ from tests.fresh import run_fresh
 
 NAMES = """
 AsyncDispatcher AsyncRetryScheduler Action CircuitBreaker DeadLetter Decision Dispatcher Disposition EMAIL_MATRIX ErrorClass
-HTTP_API_MATRIX ErrorClassifier ErrorGroup Failover Failure Message Outcome PolicyMatrix Provider RetryBudget RetryLater RetryPolicy RetryScheduler RetrykitError
+HTTP_API_MATRIX ErrorClassifier ErrorGroup Failover Failure HttpReply Message Outcome PolicyMatrix Provider RetryBudget RetryLater RetryPolicy RetryScheduler RetrykitError
 SmtpReply TaggedError open_async_backend open_backend resilient retry stage tag
 """.split()
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .backends import open_async_backend, open_backend
     from .breaker import CircuitBreaker
     from .budget import RetryBudget
-    from .classification import ErrorClassifier, SmtpReply, TaggedError, stage, tag
+    from .classification import ErrorClassifier, HttpReply, SmtpReply, TaggedError, stage, tag
     from .dead_letter import DeadLetter
     from .decision import Action, Decision, Disposition
     from .dispatch import AsyncDispatcher, Dispatcher
@@ -37,6 +37,7 @@ __all__ = [
     "ErrorGroup",
     "Failover",
     "Failure",
+    "HttpReply",
     "Message",
     "Outcome",
     "PolicyMatrix",
@@ -60,7 +61,7 @@ _HOMES = {
     "backends": "open_async_backend open_backend",
     "breaker": "CircuitBreaker",
     "budget": "RetryBudget",
-    "classification": "ErrorClassifier SmtpReply TaggedError stage tag",
+    "classification": "ErrorClassifier HttpReply SmtpReply TaggedError stage tag",
     "dead_letter": "DeadLetter",
     "decision": "Action Decision Disposition",
     "dispatch": "AsyncDispatcher Dispatcher",

@@ -14,8 +14,7 @@ import ssl
 import pytest
 
 from retrykit.classification import ErrorClassifier
-from retrykit.classification.exceptions import phase_of, replies_of, text_of
-from retrykit.classification.smtp import SmtpReply
+from retrykit.classification.exceptions import phase_of, text_of
 from retrykit.errors import (
     BreakerOpenError,
     CallRefusedError,
@@ -245,11 +244,6 @@ def test_recipients_refused_without_answers_is_unknown(recipients):
 def test_recipients_refused_with_something_else_than_a_mapping_is_unknown():
     """A list is no mapping of answers."""
     assert CLASSIFIER.classify(smtplib.SMTPRecipientsRefused(["x"])).error_class == "unknown"
-
-
-def test_replies_of_takes_the_given_phase():
-    """The phase that follows from the type stands in the reply."""
-    assert (SmtpReply(550, "no", phase="data"),) == replies_of(smtplib.SMTPDataError(550, b"no"), "data")
 
 
 class OddError(Exception):

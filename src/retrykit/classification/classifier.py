@@ -18,26 +18,30 @@ several attempts, when an earlier one may have had its effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import attrs
 
 from ..errors import CallRefusedError, ConfigurationError, RetryLater
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
+from .answers import Answer, answer_of, event_answer
 from .exceptions import (
     CANCELLATIONS,
     EXCEPTION_RULES,
-    RECIPIENTS_REFUSED,
-    REPLY_PHASES,
+    REPLY_READERS,
+    WRAPPERS,
     phase_of,
     provider_of,
-    replies_of,
     text_of,
+    wrapped_by,
 )
 from .frames import own_frame
-from .rules import Evidence, Rule, RuleList, Scope, Signal, qualified_name
+from .http import HttpReply
+from .provider_event import ProviderEvent
+from .rules import CodeTable, Evidence, Rule, RuleList, Scope, Signal, qualified_name
 from .smtp import SmtpReply, asked_delay
 from .tags import is_unsure, stages_of, tag_of
 
@@ -114,9 +118,10 @@ class _Kind:
     rules: tuple[Rule, ...]
     """The rules that can fit, nearest class first."""
     is_cancellation: bool
-    has_replies: bool
-    phase: str | None
-    """The SMTP phase that follows from the type."""
+    read: Callable[[BaseException], Sequence[SmtpReply | HttpReply]] | None
+    """Reads what a server answered."""
+    wraps: str | None
+    """The attribute that holds another exception."""
 
 
 @attrs.define
@@ -126,6 +131,23 @@ class _Walk:
     path: dict[int, None] = attrs.field(factory=dict[int, None])
     """Identities of the exceptions from the outermost to the one looked at, in order: meeting one again is a cycle."""
     left: int = MAX_EXCEPTIONS
+
+
+class _ApiTables(NamedTuple):
+    """The rules for the answers and events of APIs."""
+
+    certain: CodeTable
+    words: RuleList
+    vague: CodeTable
+    last: RuleList
+
+
+@functools.cache
+def _api_tables() -> _ApiTables:
+    from .http_rules import API_WORDS, LAST_RULES  # only here: large tables, built when the first answer comes
+    from .provider_codes import CERTAIN_CODES, VAGUE_CODES
+
+    return _ApiTables(CodeTable(CERTAIN_CODES), RuleList(API_WORDS), CodeTable(VAGUE_CODES), RuleList(LAST_RULES))
 
 
 class ErrorClassifier:
@@ -194,8 +216,14 @@ class ErrorClassifier:
         place = _Place(provider, () if stage is None else (stage,))
         if isinstance(signal, SmtpReply):
             return self._of_reply(signal, signal, None, place)
+        if isinstance(signal, HttpReply):
+            return self._of_http(signal, signal, None, place)
+        if isinstance(signal, ProviderEvent):
+            return self._of_event(signal, place)
         if not isinstance(signal, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            raise ConfigurationError(f"cannot classify {signal!r}; allowed are exceptions and SmtpReply objects")
+            raise ConfigurationError(
+                f"cannot classify {signal!r}; allowed are exceptions, SmtpReply, HttpReply and ProviderEvent objects"
+            )
         if self._is_cancellation(signal):
             raise ConfigurationError(
                 f"{type(signal).__qualname__} is a cancellation, not a failure; catch Exception, and let it pass"
@@ -236,7 +264,7 @@ class ErrorClassifier:
             return None
         if isinstance(error, RetryLater):
             return attrs.evolve(error.failure, retry_after=error.decision.delay)
-        failure = self._of_replies(error, kind, place) if kind.has_replies else self._of_type(error, kind, place, walk)
+        failure = self._of_replies(error, kind, place) or self._of_type(error, kind, place, walk)
         if isinstance(error, CallRefusedError) and failure is not None and failure.retry_after is None:
             failure = attrs.evolve(failure, retry_after=error.retry_after)
         said = tag_of(error)
@@ -260,6 +288,11 @@ class ErrorClassifier:
         own = self._own.first(evidence)
         if own is None and isinstance(error, BaseExceptionGroup):
             return self._of_group(cast("_Group", error), place, walk)
+        if own is None and kind.wraps is not None:
+            inner = wrapped_by(error, kind.wraps)
+            failure = None if inner is None else self._of_chain(inner, place, walk)
+            if failure is not None:
+                return failure
         built_in = next((rule for rule in kind.rules if rule.matches(evidence)), None)
         if own is not None:
             return self._failure(own, evidence, place, kind.code, built_in.outcome if built_in else None)
@@ -283,11 +316,58 @@ class ErrorClassifier:
 
     def _of_replies(self, error: BaseException, kind: _Kind, place: _Place) -> Failure | None:
         """Return the answer of the reply that an exception carries; of several, the first that may heal, or the first."""
-        failures = [self._of_reply(reply, error, kind, place) for reply in replies_of(error, kind.phase)]
+        failures = [
+            self._of_reply(reply, error, kind, place)
+            if isinstance(reply, SmtpReply)
+            else self._of_http(reply, error, kind, place)
+            for reply in (kind.read(error) if kind.read else ())
+        ]
         return next((failure for failure in failures if failure.group in _TEMPORARY), failures[0] if failures else None)
 
+    def _of_http(self, reply: HttpReply, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
+        """Return the answer to an HTTP answer, whether it came by itself or in an exception."""
+        answer = answer_of(reply, place.provider)
+        scope = Scope(code=reply.status, provider=place.provider, stage=place.stage, protocol="http")
+        return self._of_answer(answer, scope, signal, kind, place)
+
+    def _of_event(self, event: ProviderEvent, place: _Place) -> Failure:
+        answer = event_answer(event)
+        code = None if event.reply is None else event.reply.code
+        scope = Scope(code=code, provider=place.provider or event.provider, stage=place.stage, protocol="event")
+        return self._of_answer(answer, scope, event, None, place)
+
+    def _of_answer(self, answer: Answer, scope: Scope, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
+        """Ask in order: the application, certain codes, what a mail server said, words, vague codes, the last resort."""
+        quoted = answer.reply
+        if quoted is not None:
+            scope = scope._replace(enhanced_code=quoted.enhanced_code)
+        tables = _api_tables()
+        evidence = Evidence(signal, scope, answer.text, kind.names if kind else (), answer.tokens)
+        rule = (
+            self._own.first(evidence)
+            or tables.certain.first(evidence)
+            or (None if quoted is None else self._rule_of_quoted(quoted, evidence))
+            or tables.words.first(evidence)
+            or tables.vague.first(evidence)
+            or tables.last.first(evidence)
+        )
+        return self._failure(
+            rule or _UNKNOWN,
+            evidence,
+            place,
+            answer.codes[0] if answer.codes else str(scope.code) if scope.code else kind.code if kind else None,
+            Outcome.REJECTED,
+            answer.retry_after,
+        )
+
+    def _rule_of_quoted(self, reply: SmtpReply, evidence: Evidence) -> Rule | None:
+        """Return the rule for a mail server's reply within an answer, unless it says nothing."""
+        scope = Scope(reply.code, reply.enhanced_code, reply.phase, evidence.scope.provider, protocol="smtp")
+        rule = self._smtp.first(Evidence(evidence.signal, scope, reply.text))
+        return None if rule is None or rule.error_class == ErrorClass.UNKNOWN else rule
+
     def _of_reply(self, reply: SmtpReply, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
-        scope = Scope(reply.code, reply.enhanced_code, reply.phase, place.provider, place.stage)
+        scope = Scope(reply.code, reply.enhanced_code, reply.phase, place.provider, place.stage, "smtp")
         evidence = Evidence(signal, scope, reply.text, kind.names if kind else ())
         rule = self._own.first(evidence) or self._smtp.first(evidence)
         is_refusal = scope.code_class in (4, 5) or (scope.code_class is None and rule is not None)
@@ -357,14 +437,13 @@ class ErrorClassifier:
 
     def _work_out(self, cls: type[BaseException]) -> _Kind:
         names = tuple(qualified_name(base) for base in cls.__mro__)
-        phases = [REPLY_PHASES[name] for name in names if name in REPLY_PHASES]
         return _Kind(
             names=names,
             code=names[0].removeprefix("builtins."),
             rules=tuple(rule for name in names for rule in self._by_name.get(name, ())),
             is_cancellation=not issubclass(cls, Exception) and not CANCELLATIONS.isdisjoint(names),
-            has_replies=bool(phases) or RECIPIENTS_REFUSED in names,
-            phase=phases[0] if phases else "rcpt" if RECIPIENTS_REFUSED in names else None,
+            read=next((REPLY_READERS[name] for name in names if name in REPLY_READERS), None),
+            wraps=next((WRAPPERS[name] for name in names if name in WRAPPERS), None),
         )
 
 

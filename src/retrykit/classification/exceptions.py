@@ -7,23 +7,25 @@ specific class is met before its base ("smtplib.SMTPException" is an `OSError`) 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, cast
 
 from ..failure import ErrorClass as C  # it stands in every row
 from ..failure import Outcome
+from .http import HttpReply
 from .rules import Rule
 from .smtp import PHASES, SmtpReply
 
 __all__ = [
     "CANCELLATIONS",
     "EXCEPTION_RULES",
-    "RECIPIENTS_REFUSED",
-    "REPLY_PHASES",
+    "REPLY_READERS",
+    "WRAPPERS",
     "phase_of",
     "provider_of",
-    "replies_of",
     "text_of",
+    "wrapped_by",
 ]
 
 CANCELLATIONS: Final = frozenset(
@@ -36,19 +38,6 @@ CANCELLATIONS: Final = frozenset(
     }
 )
 """Exceptions that end work from outside. They are no failures."""
-
-RECIPIENTS_REFUSED: Final = "smtplib.SMTPRecipientsRefused"
-"""The exception that carries one reply for each recipient."""
-
-REPLY_PHASES: Final[Mapping[str, str | None]] = {
-    "smtplib.SMTPConnectError": "connect",
-    "smtplib.SMTPHeloError": "ehlo",
-    "smtplib.SMTPAuthenticationError": "auth",
-    "smtplib.SMTPSenderRefused": "mail",
-    "smtplib.SMTPDataError": "data",
-    "smtplib.SMTPResponseException": None,
-}
-"""Exceptions that carry one reply, and the phase that follows from their type."""
 
 _NOT_SENT: Final = Outcome.NOT_SENT
 _UNREACHABLE: Final = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
@@ -163,19 +152,17 @@ def provider_of(error: object) -> str | None:
     return provider if isinstance(provider, str) else None
 
 
-def replies_of(error: BaseException, phase: str | None) -> tuple[SmtpReply, ...]:
-    """Return the replies that an exception of smtplib carries: one, or one for each refused recipient.
+def _smtp_replies(error: BaseException, phase: str | None = None) -> Sequence[SmtpReply]:
+    """Read the reply that stands on an exception."""
+    return (_reply(_attribute(error, "smtp_code"), _attribute(error, "smtp_error"), phase_of(error) or phase),)
 
-    Args:
-        error: an exception whose type is in `REPLY_PHASES`, or is `RECIPIENTS_REFUSED`.
-        phase: the phase they answer to; what the exception itself says goes before it.
-    """
-    phase = phase_of(error) or phase
+
+def _recipients_replies(error: BaseException) -> Sequence[SmtpReply]:
+    """Read the reply for each refused recipient."""
     recipients = _attribute(error, "recipients")
-    if isinstance(recipients, Mapping):
-        answers = cast("Mapping[object, object]", recipients).values()
-        return tuple(_reply(*cast("tuple[object, object]", answer), phase) for answer in answers if _is_answer(answer))
-    return (_reply(_attribute(error, "smtp_code"), _attribute(error, "smtp_error"), phase),)
+    answers = cast("Mapping[object, object]", recipients).values() if isinstance(recipients, Mapping) else ()
+    phase = phase_of(error) or "rcpt"
+    return tuple(_reply(*cast("tuple[object, object]", answer), phase) for answer in answers if _is_answer(answer))
 
 
 def _is_answer(value: object) -> bool:
@@ -185,3 +172,27 @@ def _is_answer(value: object) -> bool:
 def _reply(code: object, text: object, phase: str | None) -> SmtpReply:
     number = code if isinstance(code, int) and 200 <= code <= 599 else None  # smtplib gives -1 for what is not SMTP
     return SmtpReply(number, text if isinstance(text, (str, bytes)) else "", phase=phase)
+
+
+REPLY_READERS: Final[Mapping[str, Callable[[BaseException], Sequence[SmtpReply | HttpReply]]]] = {
+    "smtplib.SMTPConnectError": partial(_smtp_replies, phase="connect"),
+    "smtplib.SMTPHeloError": partial(_smtp_replies, phase="ehlo"),
+    "smtplib.SMTPAuthenticationError": partial(_smtp_replies, phase="auth"),
+    "smtplib.SMTPSenderRefused": partial(_smtp_replies, phase="mail"),
+    "smtplib.SMTPRecipientsRefused": _recipients_replies,
+    "smtplib.SMTPDataError": partial(_smtp_replies, phase="data"),
+    "smtplib.SMTPResponseException": _smtp_replies,
+}
+"""Exceptions that carry what a server answered, and how it is read from them; of several the first that may heal counts.
+
+Where nothing is read (an HTTP error without an answer) the exception's type speaks.
+"""
+
+WRAPPERS: Final[Mapping[str, str]] = {}
+"""Exceptions that hold another one, which says more, in an attribute."""
+
+
+def wrapped_by(error: BaseException, attribute: str) -> BaseException | None:
+    """Return the exception that another one holds in an attribute."""
+    inner = _attribute(error, attribute)
+    return inner if isinstance(inner, BaseException) else None

@@ -1,12 +1,134 @@
-"""What HTTP answers say about waiting: the Retry-After field."""
+"""An HTTP answer, and what its fields say about waiting.
+
+An answer keeps the status, the fields by their names in lower case, and the body: as JSON where it is that, else as text. Nothing
+in it makes reading fail: what cannot be read is not there.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias, cast
 
-__all__ = ["retry_after"]
+import attrs
+
+from ..codec import JSON
+from ..errors import ConfigurationError
+
+__all__ = ["HttpReply", "retry_after"]
+
+MAX_BODY: Final = 1 << 20
+"""Bytes of a body that are read."""
+MAX_FIELDS: Final = 128
+"""Header fields that are kept."""
+_MAX_VALUE: Final = 8_192
+
+_Values: TypeAlias = str | bytes | Iterable[str | bytes]
+Fields: TypeAlias = Mapping[str, _Values] | Mapping[bytes, _Values] | Iterable[tuple[str | bytes, str | bytes]]
+"""Header fields: a mapping from names to one or more values, or pairs, in which a name may come again."""
+
+
+@attrs.frozen(init=False, repr=False, eq=False)
+class HttpReply:
+    """What an HTTP server answered.
+
+    Its representation shows neither fields nor body, which may hold secrets and personal data.
+
+    Args:
+        status: the status code, 100 to 599; another number, text that is one, or None for an unknown status is taken as well.
+        headers: the header fields, in any letter case; of repeated ones the values are joined by a comma.
+        body: bytes in any charset, text, or what was already read from JSON. The first MiB counts.
+
+    Raises:
+        ConfigurationError: an argument has a type that no server's answer could have been read into.
+
+    Example:
+        >>> reply = HttpReply(429, {"Retry-After": "30"}, b'{"message": "slow down"}')
+        >>> reply.status, reply.headers["retry-after"], reply.document
+        (429, '30', {'message': 'slow down'})
+    """
+
+    status: int | None
+    """The status code; None where it is not known."""
+    headers: Mapping[str, str]
+    """The header fields, by their names in lower case."""
+    text: str
+    """The body as text; empty where it was given as JSON already."""
+    document: JSON
+    """The body as JSON; None where it is none."""
+
+    def __init__(
+        self,
+        status: int | str | None,
+        headers: Fields = (),
+        body: bytes | bytearray | memoryview | str | Mapping[str, object] | list[object] | None = b"",
+    ) -> None:
+        text, document = _read(body)
+        self.__attrs_init__(  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+            status=_status(status), headers=MappingProxyType(_fields(headers)), text=text, document=document
+        )
+
+    def __repr__(self) -> str:
+        return f"<HttpReply {self.status}>"
+
+
+def _status(value: object) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:9])
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value if value is None or 100 <= value <= 599 else None
+    raise ConfigurationError(f"the HTTP status is {value!r}; allowed are whole numbers, and None")
+
+
+def _read(body: object) -> tuple[str, JSON]:
+    """Return a body as text and as JSON."""
+    if body is None:
+        return "", None
+    if isinstance(body, (Mapping, list)):
+        return "", cast("JSON", body)
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        body = _decoded(bytes(body[:MAX_BODY]))
+    if not isinstance(body, str):
+        raise ConfigurationError(
+            f"the body of an HTTP answer is a {type(body).__name__}; allowed are bytes, text and JSON"
+        )
+    text = body[:MAX_BODY]
+    if text.lstrip()[:1] not in ("{", "["):
+        return text, None
+    try:
+        return text, json.loads(text)
+    except (ValueError, RecursionError):
+        return text, None
+
+
+def _decoded(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _fields(headers: Fields) -> dict[str, str]:
+    pairs: Iterable[tuple[object, object]] = headers.items() if isinstance(headers, Mapping) else headers
+    fields: dict[str, str] = {}
+    for name, values in pairs:
+        key = _said(name).strip().lower()
+        given = [values] if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) else list(values)
+        value = ", ".join(_said(each).strip() for each in given)[:_MAX_VALUE]
+        fields[key] = f"{fields[key]}, {value}"[:_MAX_VALUE] if key in fields else value
+        if len(fields) >= MAX_FIELDS:
+            break
+    return fields
+
+
+def _said(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
 
 _MONTHS: Final = {
     name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)

@@ -8,7 +8,7 @@ are lists of such rules; an application's own stand before them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import attrs
@@ -16,16 +16,20 @@ import attrs
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, Outcome
 from ..times import Duration, seconds
+from .http import HttpReply
+from .provider_event import ProviderEvent
 from .smtp import PHASES, SmtpReply, words
 
-__all__ = ["Evidence", "Rule", "RuleList", "Scope", "Signal"]
+__all__ = ["CodeTable", "Evidence", "Rule", "RuleList", "Scope", "Signal"]
 
-Signal: TypeAlias = BaseException | SmtpReply
+Signal: TypeAlias = BaseException | SmtpReply | HttpReply | ProviderEvent
 """What can be classified."""
 
 _PART = r"(?:x|\d{1,3}|\d{1,3}-\d{1,3})"
 _PATTERN: Final = re.compile(rf"[45x](?:\.{_PART}){{2}}", re.ASCII)
 _MAX_SCOPES: Final = 1_024
+PROTOCOLS: Final = ("smtp", "http", "event")
+"""What a failure can have come by, besides an exception."""
 
 
 def _tuple(value: Iterable[str] | str) -> tuple[str, ...]:
@@ -43,6 +47,10 @@ def _phrases(value: Iterable[str] | str) -> tuple[str, ...]:
             )
         result.append(" " * phrase.startswith(" ") + core + " " * phrase.endswith(" "))
     return tuple(result)
+
+
+def _tokens(value: Iterable[str | int] | str | int) -> tuple[str, ...]:
+    return tuple(str(token).lower() for token in ((value,) if isinstance(value, (str, int)) else value))
 
 
 def _phases(value: Iterable[str | None] | str) -> tuple[str | None, ...]:
@@ -83,6 +91,7 @@ class Scope(NamedTuple):
     phase: str | None = None
     provider: str | None = None
     stage: str | None = None
+    protocol: str | None = None
 
     @property
     def code_class(self) -> int | None:
@@ -95,13 +104,16 @@ class Scope(NamedTuple):
 class Evidence:
     """One failure as rules look at it. Its words are made when the first rule asks for them."""
 
-    __slots__ = ("_words", "names", "scope", "signal", "text")
+    __slots__ = ("_words", "names", "scope", "signal", "text", "tokens")
 
-    def __init__(self, signal: Signal, scope: Scope, text: str, names: Collection[str] = ()) -> None:
+    def __init__(
+        self, signal: Signal, scope: Scope, text: str, names: Collection[str] = (), tokens: Collection[str] = ()
+    ) -> None:
         self.signal = signal
         self.scope = scope
         self.text = text
         self.names = names
+        self.tokens = tokens
         self._words: str | None = None
 
     @property
@@ -122,8 +134,9 @@ class Rule:
     Args:
         name: what the rule is called in failures, logs and dead letters: lower-case words with dots.
         error_class: the class it gives.
-        codes: basic SMTP codes (550).
-        code_class: 4 or 5: the first digit of the basic code; where that was lost, of the enhanced code.
+        codes: basic SMTP codes (550), or HTTP statuses.
+        code_class: 4 or 5: the first digit of the basic code or the status; where that was lost, of the enhanced code.
+        tokens: a provider's own error codes, in its answers and events: "MessageRejected", "21211"; letter case does not matter.
         enhanced: enhanced codes; each part is a number, a range or "x": "5.1.1", "x.2.2", "5.7.500-699".
         words: phrases, compared with the lower-case text without addresses. A space at an end stands for the edge of
             a word: " full " is not found in "successfully".
@@ -132,6 +145,7 @@ class Rule:
         exceptions: exception classes or their qualified names ("smtplib.SMTPDataError"); subclasses count.
         attribute: the name of an attribute of the exception, and the values it may have.
         predicate: a function of the signal. It must not raise; if it does, that is logged and the rule does not match.
+        protocol: only replies of "smtp", answers of "http", or a provider's events ("event"); None: all, and exceptions.
         provider: only failures of this provider; letter case does not matter.
         phases: only these SMTP phases; None in it: also where the phase is not known.
         stages: only these stages.
@@ -152,12 +166,14 @@ class Rule:
     codes: tuple[int, ...] = attrs.field(default=(), converter=_codes, kw_only=True)
     code_class: int | None = attrs.field(default=None, kw_only=True)
     enhanced: tuple[str, ...] = attrs.field(default=(), converter=_tuple, kw_only=True)
+    tokens: tuple[str, ...] = attrs.field(default=(), converter=_tokens, kw_only=True)
     words: tuple[str, ...] = attrs.field(default=(), converter=_phrases, kw_only=True)
     also: tuple[str, ...] = attrs.field(default=(), converter=_phrases, kw_only=True)
     unless: tuple[str, ...] = attrs.field(default=(), converter=_phrases, kw_only=True)
     exceptions: tuple[str, ...] = attrs.field(default=(), converter=_names, kw_only=True)
     attribute: tuple[str, Collection[object]] | None = attrs.field(default=None, kw_only=True)
     predicate: Callable[[Signal], bool] | None = attrs.field(default=None, kw_only=True)
+    protocol: str | None = attrs.field(default=None, kw_only=True)
     provider: str | None = attrs.field(default=None, kw_only=True)
     phases: tuple[str | None, ...] = attrs.field(default=(), converter=_phases, kw_only=True)
     stages: tuple[str, ...] = attrs.field(default=(), converter=_tuple, kw_only=True)
@@ -171,8 +187,16 @@ class Rule:
             raise ConfigurationError(
                 f"the name of a rule is {self.name!r}; allowed is text such as 'shop.card_declined'"
             )
-        looks_for = (self.codes, self.code_class, self.enhanced, self.words, self.exceptions, self.attribute)
-        if not any((*looks_for, self.predicate, self.provider, self.phases, self.stages)):
+        looks_for = (
+            self.codes,
+            self.code_class,
+            self.enhanced,
+            self.tokens,
+            self.words,
+            self.exceptions,
+            self.attribute,
+        )
+        if not any((*looks_for, self.predicate, self.protocol, self.provider, self.phases, self.stages)):
             raise ConfigurationError(
                 f"the rule {self.name!r} names nothing to look for; give it codes, words, exceptions ..."
             )
@@ -181,6 +205,10 @@ class Rule:
         if self.code_class not in (None, 4, 5):
             raise ConfigurationError(
                 f"code_class of the rule {self.name!r} is {self.code_class!r}; allowed are 4 and 5"
+            )
+        if self.protocol not in (None, *PROTOCOLS):
+            raise ConfigurationError(
+                f"the protocol of the rule {self.name!r} is {self.protocol!r}; allowed are {', '.join(PROTOCOLS)}, and None"
             )
         for phase in self.phases:
             if phase not in (None, *PHASES):
@@ -200,6 +228,7 @@ class Rule:
             (not self.codes or scope.code in self.codes)
             and (self.code_class is None or self.code_class == scope.code_class)
             and (not self.enhanced or any(_is_like(scope.enhanced_code, pattern) for pattern in self.enhanced))
+            and (self.protocol is None or self.protocol == scope.protocol)
             and (self.provider is None or self.provider.casefold() == (scope.provider or "").casefold())
             and (not self.phases or scope.phase in self.phases)
             and (not self.stages or scope.stage in self.stages)
@@ -208,6 +237,8 @@ class Rule:
     def matches(self, evidence: Evidence) -> bool:
         """Tell whether the failure's words and type are those that the rule asks for; `is_in_scope` tells the rest."""
         if self.exceptions and not any(name in evidence.names for name in self.exceptions):
+            return False
+        if self.tokens and not any(token in evidence.tokens for token in self.tokens):
             return False
         if (self.words or self.unless) and not self._reads(evidence.words):
             return False
@@ -218,7 +249,7 @@ class Rule:
     @property
     def is_settled(self) -> bool:
         """Whether a failure in scope matches, whatever its words and type are."""
-        return not (self.words or self.unless or self.exceptions or self.attribute or self.predicate)
+        return not (self.tokens or self.words or self.unless or self.exceptions or self.attribute or self.predicate)
 
     def _reads(self, text: str) -> bool:
         return (
@@ -298,3 +329,28 @@ class RuleList:
                 if rule.is_settled:
                     break
         return tuple(found)
+
+
+class CodeTable:
+    """What codes of APIs mean, by "vocabulary.code": looked up, not searched."""
+
+    __slots__ = ("_meanings", "_rules")
+
+    def __init__(self, table: Mapping[str, Mapping[ErrorClass, str]]) -> None:
+        self._meanings: Final = {
+            f"{vocabulary}.{code}": error_class
+            for vocabulary, meanings in table.items()
+            for error_class, codes in meanings.items()
+            for code in codes.split()
+        }
+        self._rules: dict[str, Rule] = {}
+
+    def first(self, evidence: Evidence) -> Rule | None:
+        """Return the rule of the first token that has a meaning, or None."""
+        for token in evidence.tokens:
+            rule = self._rules.get(token)
+            if rule is None and token in self._meanings:
+                rule = self._rules[token] = Rule(f"api.{token}", self._meanings[token], tokens=token)
+            if rule is not None:
+                return rule
+        return None
