@@ -28,7 +28,7 @@ class DispatchOptions(TypedDict, total=False):
     matrix: PolicyMatrix
     """The policy; at most 100 attempts. Default `EMAIL_MATRIX`."""
     classifier: ErrorClassifier
-    """How failures are recognised. Default: the built-in rules."""
+    """How failures are recognised. Default: the built-in rules; codes that they do not know are told to `on_event`."""
     lease: Duration
     """For how long one worker holds a message, and longer than a send may take. Default two minutes."""
     max_payload: int
@@ -74,11 +74,14 @@ class CheckedOptions:
     """`DispatchOptions`, checked and with their defaults."""
 
     matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
-    classifier: ErrorClassifier = attrs.field(factory=ErrorClassifier, validator=_has("classify"))
+    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    classifier: ErrorClassifier = attrs.field(
+        default=attrs.Factory(lambda self: ErrorClassifier(on_event=self.on_event), takes_self=True),
+        validator=_has("classify"),
+    )
     lease: float = attrs.field(default=seconds("2m"), converter=_lease)
     max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
     poison: PoisonRule = attrs.field(factory=PoisonRule, validator=_has("limit window"))
-    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
     clock: Clock | None = attrs.field(default=None, validator=_has("now monotonic"))
     rng: Rng | None = attrs.field(default=None, validator=_has("random"))
 

@@ -26,6 +26,7 @@ __all__ = [
     "MessageRepublished",
     "OutcomeVerified",
     "PublishFailed",
+    "UnknownCode",
     "emit",
     "listeners_of",
 ]
@@ -95,6 +96,16 @@ class PublishFailed(Event):
     message_id: str
     error: str
     """The exception, by name and text."""
+
+
+@attrs.frozen(kw_only=True)
+class UnknownCode(Event):
+    """A classifier met a provider's code, or a type of exception, that none of its rules knows; told once for each."""
+
+    code: str
+    provider: str | None
+    failure: Failure
+    """What it was classified as all the same: by words, by a status, or as unknown."""
 
 
 Listener: TypeAlias = Callable[[Event], object]

@@ -147,10 +147,39 @@ def test_bare_reply_is_read_by_its_code_and_phase(expected, code, phase):
     assert expected == name_of(SmtpReply(code, "no", phase=phase))
 
 
-def test_mailbox_unavailable_ends_the_recipient_only_after_rcpt():
-    """The text of RFC 5321 for 550 names no cause; it speaks of the mailbox where it answers RCPT."""
+def test_mailbox_unavailable_ends_the_recipient_where_it_answers_rcpt_or_nobody_knows():
+    """The text of RFC 5321 for 550 speaks of the mailbox, unless it answers something else than RCPT."""
     text = "Requested action not taken: mailbox unavailable"
-    assert [name_of(SmtpReply(550, text, phase=phase)) for phase in (None, "rcpt")] == ["unknown", "invalid_recipient"]
+    assert [name_of(SmtpReply(550, text, phase=phase)) for phase in (None, "rcpt", "data")] == [
+        "invalid_recipient",
+        "invalid_recipient",
+        "content_rejected",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "reply"),
+    [
+        ("smtp.spectrum.1310", "550 5.1.0 the sender was rejected. AUP#In-1310"),
+        ("smtp.orange.416", "550 5.1.1 invalid. OFR_416 [416]"),
+        ("smtp.orange.104", "421 too many connections OFR004_104 [104]"),
+        ("smtp.godaddy.ib504", "554 no. IB504"),
+        ("smtp.cox.cxthrt", "421 no. CXTHRT"),
+        ("smtp.cox.ipbl", "554 no. IPBL0101"),
+        ("smtp.yahoo.tss04", "421 4.7.0 [TSS04] no"),
+        ("smtp.netease.mi:spb", "550 MI:SPB 163 smtp1"),
+        ("smtp.i.ua.4", "550 no; see http://mail.i.ua/err/4/"),
+        ("smtp.5xx", "550 IB999 nobody knows this one"),
+    ],
+)
+def test_code_of_a_mailbox_provider_outranks_words_and_codes(expected, reply):
+    """A code that names itself is believed first; one that is not in the table says nothing."""
+    assert expected == CLASSIFIER.classify(SmtpReply.parse(reply)).rule
+
+
+def test_code_of_a_mailbox_provider_ends_no_recipient_in_a_4xx():
+    """A reply that asks for another try does not make a recipient dead, whatever code its text carries."""
+    assert name_of(SmtpReply.parse("421 OFR_416 [416]")) == "provider_unavailable"
 
 
 @pytest.mark.parametrize(

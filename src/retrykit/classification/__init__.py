@@ -1,6 +1,7 @@
 """Classification: what kind of failure an exception or a provider's answer is, and who is at fault."""
 
 from .classifier import ErrorClassifier
+from .config import load_rules
 from .http import HttpReply
 from .provider_event import EventKind, ProviderEvent
 from .rules import Rule, Signal
@@ -16,6 +17,7 @@ __all__ = [
     "Signal",
     "SmtpReply",
     "TaggedError",
+    "load_rules",
     "stage",
     "tag",
 ]

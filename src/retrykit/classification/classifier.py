@@ -19,31 +19,27 @@ several attempts, when an earlier one may have had its effect.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import attrs
 
+from ..clock import current_clock
 from ..errors import CallRefusedError, ConfigurationError, RetryLater
+from ..events import Listener
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from .answers import Answer, answer_of, event_answer
-from .exceptions import (
-    CANCELLATIONS,
-    EXCEPTION_RULES,
-    REPLY_READERS,
-    WRAPPERS,
-    phase_of,
-    provider_of,
-    text_of,
-    wrapped_by,
-)
+from .exceptions import EXCEPTION_RULES, phase_of, provider_of, refusals_of, text_of, wrapped_by
+from .explanation import Explanation
 from .frames import own_frame
-from .http import HttpReply
+from .http import HttpReply, wait_of
+from .kinds import Kind, Kinds
+from .mailbox_providers import MAILBOX_CODES, mailbox_codes
 from .provider_event import ProviderEvent
-from .rules import CodeTable, Evidence, Rule, RuleList, Scope, Signal, qualified_name
+from .rules import CodeTable, Evidence, Rule, RuleList, Scope, Signal, Tried, first_of
 from .smtp import SmtpReply, asked_delay
-from .tags import is_unsure, stages_of, tag_of
+from .tags import MARKS, is_unsure, stages_of, tag_of
+from .unknown_codes import UnknownCodes
 
 __all__ = ["ErrorClassifier"]
 
@@ -53,9 +49,10 @@ MAX_DEPTH: Final = 32
 """Exceptions along one chain, groups included, that are looked at."""
 MAX_EXCEPTIONS: Final = 256
 """Exceptions in all that are looked at for one answer."""
-_MAX_TYPES: Final = 1_024
 
 _Group: TypeAlias = BaseExceptionGroup[BaseException]
+_MARKS: Final = MARKS | {"provider", "smtp_phase"}
+"""What may be written on an exception to say more than its type."""
 _BEFORE_SEND: Final = frozenset({"parse", "validate", "render"})
 _BEFORE_DATA: Final = frozenset({"connect", "ehlo", "auth", "mail", "rcpt"})
 _REFUSALS: Final = frozenset(
@@ -91,6 +88,8 @@ class _Place:
     provider: str | None
     stages: tuple[str, ...]
     """Innermost first."""
+    tried: list[Tried] | None = None
+    """Where to note the rules that are asked."""
 
     @property
     def stage(self) -> str | None:
@@ -105,23 +104,6 @@ class _Place:
         """Return the place with the stages that `error` is marked with."""
         marks = stages_of(error)
         return attrs.evolve(self, stages=(*marks, *self.stages)) if marks else self
-
-
-@attrs.frozen
-class _Kind:
-    """What there is to know about a type of exception; worked out once."""
-
-    names: tuple[str, ...]
-    """The qualified names of its MRO."""
-    code: str
-    """What stands as the error code."""
-    rules: tuple[Rule, ...]
-    """The rules that can fit, nearest class first."""
-    is_cancellation: bool
-    read: Callable[[BaseException], Sequence[SmtpReply | HttpReply]] | None
-    """Reads what a server answered."""
-    wraps: str | None
-    """The attribute that holds another exception."""
 
 
 @attrs.define
@@ -147,7 +129,9 @@ def _api_tables() -> _ApiTables:
     from .http_rules import API_WORDS, LAST_RULES  # only here: large tables, built when the first answer comes
     from .provider_codes import CERTAIN_CODES, VAGUE_CODES
 
-    return _ApiTables(CodeTable(CERTAIN_CODES), RuleList(API_WORDS), CodeTable(VAGUE_CODES), RuleList(LAST_RULES))
+    return _ApiTables(
+        CodeTable(CERTAIN_CODES, "api"), RuleList(API_WORDS), CodeTable(VAGUE_CODES, "api"), RuleList(LAST_RULES)
+    )
 
 
 class ErrorClassifier:
@@ -159,9 +143,10 @@ class ErrorClassifier:
     Args:
         rules: the application's own rules; they stand before all others but tags.
         provider: the provider's name where `classify` is given none.
+        on_event: who is told, once for each, of codes and types of exceptions that no rule knows (`UnknownCode`).
 
     Raises:
-        ConfigurationError: something that is not a `Rule` is among the rules.
+        ConfigurationError: something that is not a `Rule` is among the rules, or a listener is not allowed.
 
     Example:
         >>> classifier = ErrorClassifier(provider="primary")
@@ -173,7 +158,9 @@ class ErrorClassifier:
         ('network_timeout', 'unknown')
     """
 
-    def __init__(self, rules: Iterable[Rule] = (), *, provider: str | None = None) -> None:
+    def __init__(
+        self, rules: Iterable[Rule] = (), *, provider: str | None = None, on_event: Iterable[Listener] = ()
+    ) -> None:
         from .smtp_rules import SMTP_RULES  # only here: the large table is built when the first classifier is
 
         own = tuple(rules)
@@ -183,12 +170,10 @@ class ErrorClassifier:
         self.provider: Final = provider
         self._own = RuleList(own)
         self._smtp = RuleList(SMTP_RULES)
-        self._by_name: dict[str, list[Rule]] = {}
-        for rule in EXCEPTION_RULES:
-            for name in rule.exceptions:
-                self._by_name.setdefault(name, []).append(rule)
+        self._mailboxes = CodeTable(MAILBOX_CODES, "smtp")
+        self._unknown = UnknownCodes(on_event)
         self._rules = (*own, *STAGE_RULES, *SMTP_RULES, *EXCEPTION_RULES)
-        self._kinds: dict[type[BaseException], _Kind] = {}
+        self._kinds = Kinds()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -199,7 +184,7 @@ class ErrorClassifier:
         """Say what kind of failure this is.
 
         Args:
-            signal: an exception, or an SMTP reply.
+            signal: an exception, an SMTP reply, an HTTP answer, or a provider's event.
             provider: who answered, where the exception's own `provider` does not say; None: the classifier's own.
             stage: the boundary where it failed, outside of those that the exception was marked with; None: not known,
                 which is treated as "send".
@@ -208,12 +193,48 @@ class ErrorClassifier:
             The failure; its `rule` names the rule that chose the class.
 
         Raises:
-            ConfigurationError: the signal is neither an exception nor a reply; or it is a cancellation
-                (`CancelledError`, `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`, or a group of nothing else), which
-                is no failure: let it pass.
+            ConfigurationError: the signal is none of these; or it is a cancellation (`CancelledError`,
+                `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`, or a group of nothing else), which is no failure: let it
+                pass.
         """
+        kind = self._kinds.known.get(type(signal))  # type: ignore[arg-type]
+        if kind is not None and kind.is_settled:
+            failure = self._by_type(cast("BaseException", signal), kind, provider, stage)
+            if failure is not None:
+                return failure
+        return self._classify(signal, provider, stage)
+
+    def explain(self, signal: Signal, *, provider: str | None = None, stage: str | None = None) -> Explanation:
+        """Classify, and tell which rules were asked on the way.
+
+        Args and errors are those of `classify`. It takes longer: `classify` does not ask all rules one by one.
+        """
+        tried: list[Tried] = []
+        failure = self._classify(signal, provider, stage, tried)
+        return Explanation(failure, tuple(tried))
+
+    def classify_recipients(
+        self, refused: BaseException | Mapping[str, object], *, provider: str | None = None
+    ) -> dict[str, Failure]:
+        """Say for each refused recipient of one message what kind of failure it is.
+
+        Args:
+            refused: an `SMTPRecipientsRefused` of smtplib or aiosmtplib; or what `sendmail` returns when a server has taken
+                the message for some recipients only: a mapping from the others to code and text.
+            provider: who answered; None: the classifier's own.
+
+        Returns:
+            The failures by recipient; empty where nobody was refused, or the exception is another one.
+        """
+        provider = self.provider if provider is None else provider
+        replies = refusals_of(refused).items()
+        return {recipient: self.classify(reply, provider=provider) for recipient, reply in replies}
+
+    def _classify(
+        self, signal: Signal, provider: str | None, stage: str | None, tried: list[Tried] | None = None
+    ) -> Failure:
         provider = provider_of(signal) or (self.provider if provider is None else provider)
-        place = _Place(provider, () if stage is None else (stage,))
+        place = _Place(provider, () if stage is None else (stage,), tried)
         if isinstance(signal, SmtpReply):
             return self._of_reply(signal, signal, None, place)
         if isinstance(signal, HttpReply):
@@ -228,7 +249,11 @@ class ErrorClassifier:
             raise ConfigurationError(
                 f"{type(signal).__qualname__} is a cancellation, not a failure; catch Exception, and let it pass"
             )
-        failure = self._of_chain(signal, place, _Walk()) or self._unrecognised(signal, place)
+        failure = self._of_chain(signal, place, _Walk())
+        if failure is None:
+            failure = self._unrecognised(signal, place)
+            if failure.error_class == ErrorClass.UNKNOWN:
+                self._unknown.met(failure, failure.error_code)
         if failure.outcome is not Outcome.UNKNOWN and place.within(signal).may_have_sent and _is_unsure(signal):
             failure = attrs.evolve(failure, outcome=Outcome.UNKNOWN)
         if (
@@ -236,6 +261,44 @@ class ErrorClassifier:
         ):  # what was recognised was never raised, or only within libraries
             frame = own_frame(signal)
             return failure if frame is None else attrs.evolve(failure, frame=frame)
+        return failure
+
+    def _by_type(self, error: BaseException, kind: Kind, provider: str | None, stage: str | None) -> Failure | None:
+        """Answer for an exception of which little more than its type is to be asked; None where there is more to it.
+
+        It is what `_classify` would answer: the short way for most exceptions.
+        """
+        if error.__dict__ and not _MARKS.isdisjoint(error.__dict__):
+            return None
+        rule = next((rule for rule in kind.rules if rule.attribute is None or rule.has_attribute(error)), _UNKNOWN)
+        if (error.__cause__ is not None or error.__context__ is not None) and (rule is _UNKNOWN or _is_unsure(error)):
+            return None
+        text = text_of(error)
+        if provider is None:
+            provider = self.provider
+        if self._own.rules:
+            scope = Scope(provider=provider, stage=stage)
+            if self._own.may_match(scope) and self._own.first(Evidence(error, scope, text, kind.names)) is not None:
+                return None
+        if rule is _UNKNOWN or rule.error_class == ErrorClass.INTERNAL_ERROR:
+            rule = _BY_STAGE.get(stage or "", rule)
+        if stage is not None and stage != "send":
+            outcome = Outcome.NOT_SENT
+        else:
+            outcome = rule.outcome or _outcome_of(rule.error_class)
+        failure = Failure(
+            error_class=rule.error_class,
+            outcome=outcome,
+            error_code=kind.code,
+            error_message=_bounded(text),
+            provider=provider,
+            stage=stage,
+            retry_after=rule.retry_after,
+            rule=rule.name,
+            frame=None if error.__traceback__ is None else own_frame(error),
+        )
+        if rule is _UNKNOWN:
+            self._unknown.met(failure, kind.code)
         return failure
 
     def _of_chain(self, outermost: BaseException, outer: _Place, walk: _Walk) -> Failure | None:
@@ -259,7 +322,7 @@ class ErrorClassifier:
 
     def _of_one(self, error: BaseException, place: _Place, walk: _Walk) -> Failure | None:
         """Return the answer of one exception without those behind it, or None where nothing recognises it."""
-        kind = self._kind(type(error))
+        kind = self._kinds.of(type(error))
         if kind.is_cancellation:
             return None
         if isinstance(error, RetryLater):
@@ -283,7 +346,7 @@ class ErrorClassifier:
             retry_after=base.retry_after if said.retry_after is None else said.retry_after,
         )
 
-    def _of_type(self, error: BaseException, kind: _Kind, place: _Place, walk: _Walk) -> Failure | None:
+    def _of_type(self, error: BaseException, kind: Kind, place: _Place, walk: _Walk) -> Failure | None:
         evidence = _evidence(error, kind, place)
         own = self._own.first(evidence)
         if own is None and isinstance(error, BaseExceptionGroup):
@@ -293,7 +356,7 @@ class ErrorClassifier:
             failure = None if inner is None else self._of_chain(inner, place, walk)
             if failure is not None:
                 return failure
-        built_in = next((rule for rule in kind.rules if rule.matches(evidence)), None)
+        built_in = first_of(kind.rules, evidence)
         if own is not None:
             return self._failure(own, evidence, place, kind.code, built_in.outcome if built_in else None)
         if built_in is None:
@@ -314,7 +377,7 @@ class ErrorClassifier:
             is_certain &= (failure or self._unrecognised(member, place)).outcome is not Outcome.UNKNOWN
         return first if first is None or is_certain else attrs.evolve(first, outcome=Outcome.UNKNOWN)
 
-    def _of_replies(self, error: BaseException, kind: _Kind, place: _Place) -> Failure | None:
+    def _of_replies(self, error: BaseException, kind: Kind, place: _Place) -> Failure | None:
         """Return the answer of the reply that an exception carries; of several, the first that may heal, or the first."""
         failures = [
             self._of_reply(reply, error, kind, place)
@@ -324,11 +387,15 @@ class ErrorClassifier:
         ]
         return next((failure for failure in failures if failure.group in _TEMPORARY), failures[0] if failures else None)
 
-    def _of_http(self, reply: HttpReply, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
+    def _of_http(self, reply: HttpReply, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
         """Return the answer to an HTTP answer, whether it came by itself or in an exception."""
         answer = answer_of(reply, place.provider)
         scope = Scope(code=reply.status, provider=place.provider, stage=place.stage, protocol="http")
-        return self._of_answer(answer, scope, signal, kind, place)
+        failure = self._of_answer(answer, scope, signal, kind, place)
+        if failure.retry_after is not None:
+            return failure
+        is_throttled = failure.group is ErrorGroup.THROTTLING
+        return attrs.evolve(failure, retry_after=wait_of(reply, current_clock().now(), throttled=is_throttled))
 
     def _of_event(self, event: ProviderEvent, place: _Place) -> Failure:
         answer = event_answer(event)
@@ -336,22 +403,22 @@ class ErrorClassifier:
         scope = Scope(code=code, provider=place.provider or event.provider, stage=place.stage, protocol="event")
         return self._of_answer(answer, scope, event, None, place)
 
-    def _of_answer(self, answer: Answer, scope: Scope, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
+    def _of_answer(self, answer: Answer, scope: Scope, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
         """Ask in order: the application, certain codes, what a mail server said, words, vague codes, the last resort."""
         quoted = answer.reply
         if quoted is not None:
             scope = scope._replace(enhanced_code=quoted.enhanced_code)
         tables = _api_tables()
-        evidence = Evidence(signal, scope, answer.text, kind.names if kind else (), answer.tokens)
+        evidence = Evidence(signal, scope, answer.text, kind.names if kind else (), answer.tokens, place.tried)
+        known = self._own.first(evidence) or tables.certain.first(evidence)
         rule = (
-            self._own.first(evidence)
-            or tables.certain.first(evidence)
+            known
             or (None if quoted is None else self._rule_of_quoted(quoted, evidence))
             or tables.words.first(evidence)
-            or tables.vague.first(evidence)
+            or (known := tables.vague.first(evidence))
             or tables.last.first(evidence)
         )
-        return self._failure(
+        failure = self._failure(
             rule or _UNKNOWN,
             evidence,
             place,
@@ -359,19 +426,33 @@ class ErrorClassifier:
             Outcome.REJECTED,
             answer.retry_after,
         )
+        if known is None and tables.vague.first(evidence) is None:
+            self._unknown.met(failure, answer.codes[0] if answer.codes else None)
+        return failure
 
     def _rule_of_quoted(self, reply: SmtpReply, evidence: Evidence) -> Rule | None:
         """Return the rule for a mail server's reply within an answer, unless it says nothing."""
         scope = Scope(reply.code, reply.enhanced_code, reply.phase, evidence.scope.provider, protocol="smtp")
-        rule = self._smtp.first(Evidence(evidence.signal, scope, reply.text))
+        rule = self._rule_of_reply(
+            Evidence(evidence.signal, scope, reply.text, (), mailbox_codes(reply.text), evidence.tried)
+        )
         return None if rule is None or rule.error_class == ErrorClass.UNKNOWN else rule
 
-    def _of_reply(self, reply: SmtpReply, signal: Signal, kind: _Kind | None, place: _Place) -> Failure:
+    def _rule_of_reply(self, evidence: Evidence) -> Rule | None:
+        rule = self._mailboxes.first(evidence) if evidence.tokens else None
+        if rule is None or (
+            evidence.scope.code_class == 4 and rule.error_class.group is ErrorGroup.PERMANENT_RECIPIENT
+        ):
+            return self._smtp.first(evidence)
+        return rule
+
+    def _of_reply(self, reply: SmtpReply, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
         scope = Scope(reply.code, reply.enhanced_code, reply.phase, place.provider, place.stage, "smtp")
-        evidence = Evidence(signal, scope, reply.text, kind.names if kind else ())
-        rule = self._own.first(evidence) or self._smtp.first(evidence)
+        names = kind.names if kind else ()
+        evidence = Evidence(signal, scope, reply.text, names, mailbox_codes(reply.text), place.tried)
+        rule = self._own.first(evidence) or self._rule_of_reply(evidence)
         is_refusal = scope.code_class in (4, 5) or (scope.code_class is None and rule is not None)
-        return self._failure(
+        failure = self._failure(
             rule or _UNKNOWN,
             evidence,
             place,
@@ -379,9 +460,12 @@ class ErrorClassifier:
             Outcome.REJECTED if is_refusal else None,
             asked_delay(evidence.words) if scope.code_class == 4 else None,
         )
+        if failure.error_class == ErrorClass.UNKNOWN:
+            self._unknown.met(failure, failure.enhanced_code or failure.error_code)
+        return failure
 
     def _unrecognised(self, error: BaseException, outer: _Place) -> Failure:
-        kind = self._kind(type(error))
+        kind = self._kinds.of(type(error))
         place = outer.within(error)
         return self._failure(
             _BY_STAGE.get(place.stage or "", _UNKNOWN), _evidence(error, kind, place), place, kind.code
@@ -423,28 +507,9 @@ class ErrorClassifier:
             error = waiting.pop()
             if isinstance(error, BaseExceptionGroup):
                 waiting.extend(cast("_Group", error).exceptions)
-            elif not self._kind(type(error)).is_cancellation:
+            elif not self._kinds.of(type(error)).is_cancellation:
                 return False
         return True
-
-    def _kind(self, cls: type[BaseException]) -> _Kind:
-        kind = self._kinds.get(cls)
-        if kind is None:
-            if len(self._kinds) >= _MAX_TYPES:
-                self._kinds.clear()
-            kind = self._kinds[cls] = self._work_out(cls)
-        return kind
-
-    def _work_out(self, cls: type[BaseException]) -> _Kind:
-        names = tuple(qualified_name(base) for base in cls.__mro__)
-        return _Kind(
-            names=names,
-            code=names[0].removeprefix("builtins."),
-            rules=tuple(rule for name in names for rule in self._by_name.get(name, ())),
-            is_cancellation=not issubclass(cls, Exception) and not CANCELLATIONS.isdisjoint(names),
-            read=next((REPLY_READERS[name] for name in names if name in REPLY_READERS), None),
-            wraps=next((WRAPPERS[name] for name in names if name in WRAPPERS), None),
-        )
 
 
 def _outcome_of(error_class: ErrorClass) -> Outcome:
@@ -452,9 +517,9 @@ def _outcome_of(error_class: ErrorClass) -> Outcome:
     return Outcome.REJECTED if error_class.group in _REFUSALS else Outcome.UNKNOWN
 
 
-def _evidence(error: BaseException, kind: _Kind, place: _Place) -> Evidence:
+def _evidence(error: BaseException, kind: Kind, place: _Place) -> Evidence:
     scope = Scope(phase=phase_of(error), provider=place.provider, stage=place.stage)
-    return Evidence(error, scope, text_of(error), kind.names)
+    return Evidence(error, scope, text_of(error), kind.names, (), place.tried)
 
 
 def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
@@ -473,7 +538,14 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
 
 def _is_unsure(error: BaseException) -> bool:
     """Tell whether the last of several attempts was marked, of which an earlier one may have had its effect."""
-    return any(is_unsure(each) for each, _ in islice(_chain(error), MAX_DEPTH))
+    behind: BaseException | None = error
+    for _ in range(MAX_DEPTH):  # as `_chain` goes, at a third of its cost
+        if behind is None:
+            return False
+        if is_unsure(behind):
+            return True
+        behind = behind.__cause__ or (None if behind.__suppress_context__ else behind.__context__)
+    return False
 
 
 def _bounded(text: str) -> str:

@@ -33,6 +33,8 @@ TRUSTED_CODES: Final = (
     _row("x.1.7", C.PROVIDER_MISCONFIGURED, _REGISTRY),
     _row("x.1.8", C.PROVIDER_MISCONFIGURED, _REGISTRY),  # also as 4xx: the sender's domain does not resolve
     _row("5.1.10", C.INVALID_DOMAIN, "RFC 7505 section 4.1"),
+    _row("x.2.121-122", C.PROVIDER_THROTTLED, _EXCHANGE),  # the recipient gets more than it may
+    _row("x.1.90", C.QUOTA_EXCEEDED, _EXCHANGE),
     _row("x.2.2", C.MAILBOX_FULL, _REGISTRY),  # a full mailbox heals, whatever the first digit says
     _row("x.2.3", C.CONTENT_REJECTED, _REGISTRY),
     _row("x.3.4", C.CONTENT_REJECTED, _REGISTRY),
@@ -42,13 +44,17 @@ TRUSTED_CODES: Final = (
     _row("4.4.3", C.DNS_FAILURE, _REGISTRY),
     _row("4.4.4", C.DNS_FAILURE, _REGISTRY),
     _row("5.4.4", C.INVALID_DOMAIN, _REGISTRY),
+    _row("5.4.310", C.INVALID_DOMAIN, _EXCHANGE),
+    _row("x.4.300-399", C.PROVIDER_UNAVAILABLE, _EXCHANGE),  # tried for a day in vain: the other server may come back
     _row("5.4.5", C.QUOTA_EXCEEDED, "Google Workspace SMTP errors"),
     _row("x.4.7", C.PROVIDER_UNAVAILABLE, _REGISTRY),
     _row("x.5.3", C.PROVIDER_THROTTLED, _REGISTRY),  # too many recipients: send fewer at a time
     _row("x.7.3-14", C.PROVIDER_MISCONFIGURED, "RFC 3463 section 3.8, RFC 4954, RFC 5248"),
     _row("x.7.20-26", C.PROVIDER_MISCONFIGURED, "RFC 7372"),
     _row("4.7.28", C.PROVIDER_THROTTLED, "IANA registry: mail flood detected"),
+    _row("4.7.320-329", C.PROVIDER_MISCONFIGURED, _EXCHANGE),  # DANE and MTA-STS
     _row("4.7.500-899", C.PROVIDER_THROTTLED, _EXCHANGE),
+    _row("5.7.504-505", C.INVALID_RECIPIENT, _EXCHANGE),
     _row("5.7.500-699", C.REPUTATION_BLOCKED, _EXCHANGE),
     _row("5.7.700-749", C.QUOTA_EXCEEDED, _EXCHANGE),
 )

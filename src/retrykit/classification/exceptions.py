@@ -1,20 +1,20 @@
-"""What exceptions mean: a table by qualified name, and how to read the SMTP replies that some of them carry.
+"""What exceptions hold: the answers that they carry, and other exceptions that say more.
 
 Nothing is imported to recognise an exception: each class of its MRO is looked up by name, nearest first, so that a
 specific class is met before its base ("smtplib.SMTPException" is an `OSError`) and libraries need not be installed.
+Reading one never raises and never waits: a body that was not yet received is left where it is. `exception_rules` says
+what the types mean.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
-from ..failure import ErrorClass as C  # it stands in every row
-from ..failure import Outcome
+from .exception_facts import attribute_of, pairs_of
+from .exception_rules import EXCEPTION_RULES
 from .http import HttpReply
-from .rules import Rule
 from .smtp import PHASES, SmtpReply
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "WRAPPERS",
     "phase_of",
     "provider_of",
+    "refusals_of",
     "text_of",
     "wrapped_by",
 ]
@@ -39,91 +40,6 @@ CANCELLATIONS: Final = frozenset(
 )
 """Exceptions that end work from outside. They are no failures."""
 
-_NOT_SENT: Final = Outcome.NOT_SENT
-_UNREACHABLE: Final = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
-_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC})
-# SQLITE_BUSY and SQLITE_LOCKED with their extended codes (the low byte is the primary one).
-_SQLITE_BUSY: Final = frozenset({5, 5 | 1 << 8, 5 | 2 << 8, 5 | 3 << 8, 6, 6 | 1 << 8, 6 | 2 << 8})
-
-
-def _row(name: str, error_class: C, outcome: Outcome | None = None) -> Rule:
-    return Rule(f"exception.{name}", error_class, exceptions=(name,), outcome=outcome)
-
-
-EXCEPTION_RULES: Final = (
-    # Connections. Where nothing can have been written yet the outcome is certain.
-    _row("builtins.ConnectionRefusedError", C.CONNECTION_ERROR, _NOT_SENT),
-    _row("builtins.ConnectionError", C.CONNECTION_ERROR),
-    _row("builtins.TimeoutError", C.NETWORK_TIMEOUT),
-    _row("asyncio.exceptions.IncompleteReadError", C.CONNECTION_ERROR),
-    _row("socket.gaierror", C.DNS_FAILURE, _NOT_SENT),
-    _row("socket.herror", C.DNS_FAILURE, _NOT_SENT),
-    _row("ssl.SSLCertVerificationError", C.PROVIDER_MISCONFIGURED, _NOT_SENT),
-    _row("ssl.SSLError", C.CONNECTION_ERROR),
-    Rule(
-        "exception.builtins.OSError.unreachable",
-        C.CONNECTION_ERROR,
-        exceptions="builtins.OSError",
-        attribute=("errno", _UNREACHABLE),
-    ),
-    # SMTP without a reply.
-    Rule(
-        "exception.smtplib.SMTPServerDisconnected.not_connected",
-        C.CONNECTION_ERROR,
-        exceptions="smtplib.SMTPServerDisconnected",
-        words="please run connect() first",
-        outcome=_NOT_SENT,
-    ),
-    _row("smtplib.SMTPServerDisconnected", C.CONNECTION_ERROR),
-    _row("smtplib.SMTPNotSupportedError", C.PROVIDER_MISCONFIGURED, _NOT_SENT),
-    # HTTP clients.
-    _row("httpx.ConnectError", C.CONNECTION_ERROR, _NOT_SENT),
-    _row("httpx.ConnectTimeout", C.NETWORK_TIMEOUT, _NOT_SENT),
-    _row("httpx.PoolTimeout", C.RESOURCE_CONTENTION, _NOT_SENT),
-    _row("httpx.TimeoutException", C.NETWORK_TIMEOUT),
-    _row("httpx.NetworkError", C.CONNECTION_ERROR),
-    _row("requests.exceptions.ConnectTimeout", C.NETWORK_TIMEOUT, _NOT_SENT),
-    _row("requests.exceptions.Timeout", C.NETWORK_TIMEOUT),
-    _row("requests.exceptions.ConnectionError", C.CONNECTION_ERROR),
-    _row("urllib3.exceptions.NewConnectionError", C.CONNECTION_ERROR, _NOT_SENT),
-    _row("urllib3.exceptions.ConnectTimeoutError", C.NETWORK_TIMEOUT, _NOT_SENT),
-    _row("urllib3.exceptions.TimeoutError", C.NETWORK_TIMEOUT),
-    # This machine.
-    _row("builtins.MemoryError", C.RESOURCE_CONTENTION),
-    _row("builtins.BlockingIOError", C.RESOURCE_CONTENTION),
-    Rule(
-        "exception.builtins.OSError.exhausted",
-        C.RESOURCE_CONTENTION,
-        exceptions="builtins.OSError",
-        attribute=("errno", _EXHAUSTED),
-    ),
-    Rule(
-        "exception.sqlite3.OperationalError.busy",
-        C.RESOURCE_CONTENTION,
-        exceptions="sqlite3.OperationalError",
-        attribute=("sqlite_errorcode", _SQLITE_BUSY),
-        source="SQLite result codes 5 and 6",
-    ),
-    _row("sqlite3.Error", C.INTERNAL_ERROR),
-    # retrykit's own.
-    _row("retrykit.errors.InvalidMessageError", C.INVALID_PAYLOAD),
-    _row("retrykit.errors.InvalidPayloadError", C.INVALID_PAYLOAD),
-    _row("retrykit.errors.StoreUnavailableError", C.RESOURCE_CONTENTION),
-    _row("retrykit.errors.CallRefusedError", C.PROVIDER_UNAVAILABLE, _NOT_SENT),
-    _row("retrykit.errors.RetrykitError", C.INTERNAL_ERROR),
-    # Bugs. KeyError and ValueError are not among them: too many libraries derive their errors from these.
-    _row("builtins.AssertionError", C.INTERNAL_ERROR),
-    _row("builtins.AttributeError", C.INTERNAL_ERROR),
-    _row("builtins.FileNotFoundError", C.INTERNAL_ERROR),
-    _row("builtins.ImportError", C.INTERNAL_ERROR),
-    _row("builtins.NameError", C.INTERNAL_ERROR),
-    _row("builtins.NotImplementedError", C.INTERNAL_ERROR),
-    _row("builtins.PermissionError", C.INTERNAL_ERROR),
-    _row("builtins.SyntaxError", C.INTERNAL_ERROR),
-    _row("builtins.TypeError", C.INTERNAL_ERROR),
-)
-"""All rules for exceptions. Of those that fit, the one for the class nearest in the MRO counts, then the first."""
-
 
 def text_of(error: BaseException) -> str:
     """Return an exception's message, also where it cannot be read."""
@@ -133,66 +49,236 @@ def text_of(error: BaseException) -> str:
         return f"<{type(error).__qualname__} whose message cannot be read>"
 
 
-def _attribute(error: object, name: str) -> object:
-    try:
-        return cast("object", getattr(error, name, None))
-    except Exception:  # noqa: BLE001 - a property that raises
-        return None
-
-
 def phase_of(error: BaseException) -> str | None:
     """Return the SMTP phase that a sender has written on an exception (`smtp_phase`), or None."""
-    phase = _attribute(error, "smtp_phase")
+    phase = attribute_of(error, "smtp_phase")
     return phase if isinstance(phase, str) and phase in PHASES else None
 
 
 def provider_of(error: object) -> str | None:
     """Return who answered, as a sender has written it on an exception (`provider`), or None."""
-    provider = _attribute(error, "provider")
+    provider = attribute_of(error, "provider")
     return provider if isinstance(provider, str) else None
 
 
-def _smtp_replies(error: BaseException, phase: str | None = None) -> Sequence[SmtpReply]:
-    """Read the reply that stands on an exception."""
-    return (_reply(_attribute(error, "smtp_code"), _attribute(error, "smtp_error"), phase_of(error) or phase),)
+def wrapped_by(error: BaseException, attribute: str) -> BaseException | None:
+    """Return the exception that another one holds in an attribute, or among the values there."""
+    value = attribute_of(error, attribute)
+    values = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    return next((each for each in values if isinstance(each, BaseException)), None)
 
 
-def _recipients_replies(error: BaseException) -> Sequence[SmtpReply]:
-    """Read the reply for each refused recipient."""
-    recipients = _attribute(error, "recipients")
-    answers = cast("Mapping[object, object]", recipients).values() if isinstance(recipients, Mapping) else ()
-    phase = phase_of(error) or "rcpt"
-    return tuple(_reply(*cast("tuple[object, object]", answer), phase) for answer in answers if _is_answer(answer))
+def refusals_of(refused: object) -> dict[str, SmtpReply]:
+    """Return what the server answered for each recipient that it refused.
+
+    Args:
+        refused: a `SMTPRecipientsRefused` of smtplib or aiosmtplib, or the mapping from recipients to code and text that
+            `sendmail` returns when it refused some of them.
+
+    Returns:
+        The replies by recipient, in their order; a reply without code and text where none can be read. Empty for
+        anything else.
+
+    Example:
+        >>> refusals_of({"ada@example.org": (550, b"5.1.1 user unknown")})["ada@example.org"].code
+        550
+    """
+    recipients = refused if issubclass(type(refused), Mapping) else attribute_of(refused, "recipients")
+    if isinstance(recipients, (list, tuple)) or recipients is None:
+        errors = (refused,) if recipients is None else cast("Sequence[object]", recipients)
+        answers: list[tuple[object, object]] = [
+            (attribute_of(each, "recipient"), (attribute_of(each, "code"), attribute_of(each, "message")))
+            for each in errors
+        ]
+    else:
+        answers = pairs_of(recipients)
+    phase = (phase_of(refused) if isinstance(refused, BaseException) else None) or "rcpt"
+    return {name: _reply(*_answer(answer), phase) for name, answer in answers if isinstance(name, str)}
 
 
-def _is_answer(value: object) -> bool:
-    return isinstance(value, tuple) and len(cast("tuple[object, ...]", value)) == 2
+def _answer(value: object) -> tuple[object, object]:
+    is_pair = isinstance(value, tuple) and len(cast("tuple[object, ...]", value)) == 2
+    return cast("tuple[object, object]", value) if is_pair else (None, "")
 
 
 def _reply(code: object, text: object, phase: str | None) -> SmtpReply:
-    number = code if isinstance(code, int) and 200 <= code <= 599 else None  # smtplib gives -1 for what is not SMTP
+    number = code if isinstance(code, int) and 200 <= code <= 599 else None  # libraries give -1 for what is not SMTP
     return SmtpReply(number, text if isinstance(text, (str, bytes)) else "", phase=phase)
 
 
-REPLY_READERS: Final[Mapping[str, Callable[[BaseException], Sequence[SmtpReply | HttpReply]]]] = {
-    "smtplib.SMTPConnectError": partial(_smtp_replies, phase="connect"),
-    "smtplib.SMTPHeloError": partial(_smtp_replies, phase="ehlo"),
-    "smtplib.SMTPAuthenticationError": partial(_smtp_replies, phase="auth"),
-    "smtplib.SMTPSenderRefused": partial(_smtp_replies, phase="mail"),
-    "smtplib.SMTPRecipientsRefused": _recipients_replies,
-    "smtplib.SMTPDataError": partial(_smtp_replies, phase="data"),
-    "smtplib.SMTPResponseException": _smtp_replies,
+_Replies: TypeAlias = Sequence[SmtpReply | HttpReply]
+_Reader: TypeAlias = Callable[[BaseException], _Replies]
+
+
+def _smtp(
+    error: BaseException, phase: str | None = None, code: str = "smtp_code", text: str = "smtp_error"
+) -> _Replies:
+    """Read the reply that stands on an exception."""
+    return (_reply(attribute_of(error, code), attribute_of(error, text), phase_of(error) or phase),)
+
+
+_aiosmtp: Final = partial(_smtp, code="code", text="message")
+
+
+def _recipients(error: BaseException) -> _Replies:
+    """Read the reply for each refused recipient."""
+    return tuple(reply for reply in refusals_of(error).values() if reply.code is not None or reply.text)
+
+
+def _nothing(_: BaseException) -> _Replies:
+    """Read no answer from an exception whose base carries one."""
+    return ()
+
+
+def _http(status: object, headers: object, body: object, least: int = 400) -> _Replies:
+    """Make an answer of its parts, unless its status, being below `least`, tells of no failure."""
+    if isinstance(status, str) and status.isascii() and status.isdigit():
+        status = int(status[:9])
+    if isinstance(status, bool) or not isinstance(status, int) or not least <= status <= 599:
+        return ()
+    fields = [
+        (name, value)
+        for name, value in pairs_of(headers)
+        if isinstance(name, (str, bytes)) and isinstance(value, (str, bytes))
+    ]
+    is_body = isinstance(body, (str, bytes, bytearray, memoryview, Mapping, list))
+    return (HttpReply(int(status), fields, cast("bytes", body) if is_body else b""),)
+
+
+def _received(response: object) -> object:
+    """Return the part of a response's body that was already read; its public `content` might wait for the network."""
+    body = attribute_of(response, "_content")
+    return body if isinstance(body, bytes) else b""
+
+
+def _of_response(error: BaseException) -> _Replies:
+    """Read `response`, as httpx and requests make it."""
+    response = attribute_of(error, "response")
+    return _http(attribute_of(response, "status_code"), attribute_of(response, "headers"), _received(response))
+
+
+def _of_attributes(error: BaseException, status: str, headers: str, body: str) -> _Replies:
+    """Read an answer whose parts stand on the exception itself."""
+    return _http(attribute_of(error, status), attribute_of(error, headers), attribute_of(error, body))
+
+
+def _of_model_api(error: BaseException) -> _Replies:
+    """Read an answer of openai or anthropic; an error within a stream has a body only, and the status of its beginning."""
+    replies = _of_response(error)
+    if replies and cast("HttpReply", replies[0]).text:
+        return replies
+    body = attribute_of(error, "body")
+    if not isinstance(body, Mapping):
+        return replies
+    fields = dict(pairs_of(cast("object", body)))
+    document = fields if "error" in fields else {"error": fields}
+    status = attribute_of(error, "status_code")
+    headers = attribute_of(attribute_of(error, "response"), "headers")
+    return _http(status, headers, document) or (HttpReply(None, (), cast("Mapping[str, object]", document)),)
+
+
+def _of_aws(error: BaseException) -> _Replies:
+    """Read botocore's own form of an answer back into that of the service."""
+    response = dict(pairs_of(attribute_of(error, "response")))
+    said, about = dict(pairs_of(response.get("Error"))), dict(pairs_of(response.get("ResponseMetadata")))
+    body = {"__type": said.get("Code"), "message": said.get("Message")}
+    if not isinstance(body["__type"], str):
+        return ()
+    found = _http(about.get("HTTPStatusCode"), about.get("HTTPHeaders"), body, 100)
+    return found or (HttpReply(None, (), body),)
+
+
+def _of_google(error: BaseException) -> _Replies:
+    """Read an answer to a REST call; that to a gRPC call is the exception's cause."""
+    response = attribute_of(error, "response")
+    if callable(attribute_of(response, "code")):
+        return ()
+    status = attribute_of(attribute_of(error, "grpc_status_code"), "name")
+    body = _received(response) or {"error": {"status": status, "message": attribute_of(error, "message")}}
+    return _http(attribute_of(error, "code"), attribute_of(response, "headers"), body)
+
+
+def _of_google_client(error: BaseException) -> _Replies:
+    response = attribute_of(error, "resp")
+    return _http(attribute_of(response, "status"), response, attribute_of(error, "content"))
+
+
+def _of_slack(error: BaseException) -> _Replies:
+    """Read an answer of Slack, which tells of failures with status 200."""
+    response = attribute_of(error, "response")
+    data = attribute_of(response, "data")
+    body = response if data is None else data  # a client may give the document itself
+    return _http(attribute_of(response, "status_code") or 200, attribute_of(response, "headers"), body, 100)
+
+
+def _of_twilio(error: BaseException) -> _Replies:
+    text = attribute_of(error, "msg") or attribute_of(error, "detail") or attribute_of(error, "title")
+    status, code = attribute_of(error, "status"), attribute_of(error, "code")
+    return _http(status, (), {"code": code, "message": text, "status": status})
+
+
+REPLY_READERS: Final[Mapping[str, _Reader]] = {
+    "smtplib.SMTPConnectError": partial(_smtp, phase="connect"),
+    "smtplib.SMTPHeloError": partial(_smtp, phase="ehlo"),
+    "smtplib.SMTPAuthenticationError": partial(_smtp, phase="auth"),
+    "smtplib.SMTPSenderRefused": partial(_smtp, phase="mail"),
+    "smtplib.SMTPRecipientsRefused": _recipients,
+    "smtplib.SMTPDataError": partial(_smtp, phase="data"),
+    "smtplib.SMTPResponseException": _smtp,
+    "aiosmtplib.errors.SMTPConnectResponseError": partial(_aiosmtp, phase="connect"),
+    "aiosmtplib.errors.SMTPHeloError": partial(_aiosmtp, phase="ehlo"),
+    "aiosmtplib.errors.SMTPAuthenticationError": partial(_aiosmtp, phase="auth"),
+    "aiosmtplib.errors.SMTPSenderRefused": partial(_aiosmtp, phase="mail"),
+    "aiosmtplib.errors.SMTPRecipientRefused": partial(_aiosmtp, phase="rcpt"),
+    "aiosmtplib.errors.SMTPRecipientsRefused": _recipients,
+    "aiosmtplib.errors.SMTPDataError": partial(_aiosmtp, phase="data"),
+    "aiosmtplib.errors.SMTPResponseException": _aiosmtp,
+    "httpx.HTTPStatusError": _of_response,
+    "httpx2.HTTPStatusError": _of_response,
+    "requests.exceptions.HTTPError": _of_response,
+    "urllib.error.HTTPError": partial(_of_attributes, status="code", headers="headers", body="reason"),
+    "aiohttp.client_exceptions.ClientResponseError": partial(
+        _of_attributes, status="status", headers="headers", body="message"
+    ),
+    "aiohttp.client_exceptions.ClientHttpProxyError": _nothing,
+    "aiohttp.client_exceptions.TooManyRedirects": _nothing,
+    "openai.APIError": _of_model_api,
+    "openai.APIConnectionError": _nothing,
+    "openai.APIResponseValidationError": _nothing,
+    "anthropic.APIError": _of_model_api,
+    "anthropic.APIConnectionError": _nothing,
+    "anthropic.APIResponseValidationError": _nothing,
+    "botocore.exceptions.ClientError": _of_aws,
+    "google.api_core.exceptions.GoogleAPICallError": _of_google,
+    "googleapiclient.errors.HttpError": _of_google_client,
+    "python_http_client.exceptions.HTTPError": partial(
+        _of_attributes, status="status_code", headers="headers", body="body"
+    ),
+    "slack_sdk.errors.SlackApiError": _of_slack,
+    "stripe._error.StripeError": partial(_of_attributes, status="http_status", headers="headers", body="http_body"),
+    "twilio.base.exceptions.TwilioRestException": _of_twilio,
+    "twilio.base.exceptions.TwilioServiceException": _of_twilio,
 }
 """Exceptions that carry what a server answered, and how it is read from them; of several the first that may heal counts.
 
 Where nothing is read (an HTTP error without an answer) the exception's type speaks.
 """
 
-WRAPPERS: Final[Mapping[str, str]] = {}
-"""Exceptions that hold another one, which says more, in an attribute."""
-
-
-def wrapped_by(error: BaseException, attribute: str) -> BaseException | None:
-    """Return the exception that another one holds in an attribute."""
-    inner = _attribute(error, attribute)
-    return inner if isinstance(inner, BaseException) else None
+WRAPPERS: Final[Mapping[str, str]] = {
+    "urllib.error.URLError": "reason",
+    "urllib3.exceptions.MaxRetryError": "reason",
+    "urllib3.exceptions.ProtocolError": "args",
+    "urllib3.exceptions.SSLError": "args",
+    "requests.exceptions.ConnectionError": "args",
+    "requests.exceptions.RetryError": "args",
+    "openai.APIConnectionError": "__cause__",
+    "anthropic.APIConnectionError": "__cause__",
+    "stripe._error.APIConnectionError": "__cause__",
+    "google.api_core.exceptions.RetryError": "cause",
+    "redis.exceptions.ConnectionError": "__cause__",
+    "sqlalchemy.exc.StatementError": "orig",
+    "pika.exceptions.AMQPConnectionError": "args",
+    "aiormq.exceptions.AMQPConnectionError": "__cause__",
+    "kombu.exceptions.OperationalError": "__cause__",
+}
+"""Exceptions that hold another one, which says more, in an attribute; where it says nothing the type's own rule speaks."""

@@ -18,7 +18,7 @@ import attrs
 from ..codec import JSON
 from ..errors import ConfigurationError
 
-__all__ = ["HttpReply", "retry_after"]
+__all__ = ["HttpReply", "retry_after", "wait_of"]
 
 MAX_BODY: Final = 1 << 20
 """Bytes of a body that are read."""
@@ -90,7 +90,7 @@ def _read(body: object) -> tuple[str, JSON]:
     if isinstance(body, (Mapping, list)):
         return "", cast("JSON", body)
     if isinstance(body, (bytes, bytearray, memoryview)):
-        body = _decoded(bytes(body[:MAX_BODY]))
+        body = _decoded(bytes(cast("bytes", body)[:MAX_BODY]))
     if not isinstance(body, str):
         raise ConfigurationError(
             f"the body of an HTTP answer is a {type(body).__name__}; allowed are bytes, text and JSON"
@@ -114,16 +114,22 @@ def _decoded(data: bytes) -> str:
 
 
 def _fields(headers: Fields) -> dict[str, str]:
-    pairs: Iterable[tuple[object, object]] = headers.items() if isinstance(headers, Mapping) else headers
+    given = cast("Mapping[object, object]", headers).items() if isinstance(headers, Mapping) else headers
+    pairs = cast("Iterable[tuple[object, object]]", given)
     fields: dict[str, str] = {}
     for name, values in pairs:
         key = _said(name).strip().lower()
-        given = [values] if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) else list(values)
-        value = ", ".join(_said(each).strip() for each in given)[:_MAX_VALUE]
+        value = ", ".join(_said(each).strip() for each in _several(values))[:_MAX_VALUE]
         fields[key] = f"{fields[key]}, {value}"[:_MAX_VALUE] if key in fields else value
         if len(fields) >= MAX_FIELDS:
             break
     return fields
+
+
+def _several(values: object) -> Iterable[object]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        return [cast("object", values)]
+    return cast("Iterable[object]", values)
 
 
 def _said(value: object) -> str:
@@ -143,10 +149,102 @@ _DATES: Final = tuple(
         rf"[a-z]{{3}} (?P<month>[a-z]{{3}}) (?P<day>[\d ]\d) {_CLOCK} (?P<year>\d{{4}})",
     )
 )
+_INTERNET_DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = 1_000_000_000
 """From this number on seconds are an instant since 1970, not a wait of decades."""
 _MOST: Final = 1e12
 """Seconds; what is longer is as good as never."""
+
+
+_LONGEST: Final = 366 * 86_400.0
+"""Seconds; no server asks for more than a year and means it."""
+_NUMBER: Final = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?", re.ASCII)
+_PERIOD: Final = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d))+", re.ASCII)
+_PERIOD_PART: Final = re.compile(r"([\d.]+)(ms|s|m|h|d)")
+_PERIOD_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_PARAMETER_T: Final = re.compile(r"(?:^|[;,]) ?(?:t|reset)=(\d{1,15})(?![\d.])", re.ASCII)
+_RESETS: Final = (
+    "x-ratelimit-reset-after", "ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset", "x-ratelimit-reset-requests",
+    "x-ratelimit-reset-tokens",
+)  # fmt: skip
+"""Fields for when a limit is lifted, in seconds, as an instant, or as a period ("6m0s")."""
+_REMAINING: Final = ("ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining")
+
+
+def wait_of(reply: HttpReply, now: datetime, *, throttled: bool = False) -> float | None:
+    """Return how long an answer's fields ask us to wait.
+
+    `Retry-After` and `retry-after-ms` count in every answer. Fields of rate limits stand in successful answers as well; they
+    count only where the answer refuses: status 429 or 503, nothing left of the limit, or the caller knows that it is a throttle.
+    Instants are compared with the answer's own `Date` field, where it has one, so that a clock that is wrong here does not matter.
+
+    Args:
+        reply: the answer.
+        now: aware; what instants are compared with where the answer has no date of its own.
+        throttled: whether the answer was recognised as a throttle, whatever its status is.
+
+    Returns:
+        Seconds, from 0 to 366 days; None where nothing was asked for, or nothing that can be read.
+
+    Example:
+        >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+        >>> wait_of(HttpReply(429, {"Retry-After": "30"}), now)
+        30.0
+        >>> (
+        ...     wait_of(HttpReply(429, {"x-ratelimit-reset-requests": "1m30s"}), now),
+        ...     wait_of(HttpReply(200, {"RateLimit-Reset": "5"}), now),
+        ... )
+        (90.0, None)
+
+    Source:
+        RFC 9110 section 10.2.3; the draft on RateLimit fields of the IETF's HTTPAPI group; APIs' own fields.
+    """
+    fields = reply.headers
+    start = now
+    if "date" in fields:
+        date = _instant(fields["date"], now)
+        start = now if date is None else date
+    wait = _milliseconds(fields.get("retry-after-ms", ""))
+    if wait is None and "retry-after" in fields:
+        wait = _retry_after(fields["retry-after"], start)
+    if wait is None and (
+        throttled or reply.status in (429, 503) or any(fields.get(name) == "0" for name in _REMAINING)
+    ):
+        wait = _reset(fields, start)
+    return None if wait is None else min(max(0.0, wait), _LONGEST)
+
+
+def _milliseconds(value: str) -> float | None:
+    return float(value) / 1_000 if _NUMBER.fullmatch(value) else None
+
+
+def _retry_after(value: str, start: datetime) -> float | None:
+    """Read Retry-After, also a fraction of seconds, and of several values the longest."""
+    whole = retry_after(value, start)  # a date holds a comma
+    if whole is not None:
+        return whole
+    parts = [each.strip() for each in value.split(",")]
+    return max((float(each) for each in parts if _NUMBER.fullmatch(each)), default=None)
+
+
+def _reset(fields: Mapping[str, str], start: datetime) -> float | None:
+    """Return the longest wait that fields of rate limits name."""
+    waits = [float(found) for found in _PARAMETER_T.findall(fields.get("ratelimit", ""))]
+    waits += [wait for name in _RESETS if (wait := _lifted(fields.get(name, ""), start)) is not None]
+    return max(waits, default=None)
+
+
+def _lifted(value: str, start: datetime) -> float | None:
+    """Read when a limit is lifted: seconds, an instant in seconds or milliseconds since 1970, a period, a date."""
+    if _NUMBER.fullmatch(value):
+        number = float(value)
+        if number >= _EPOCH * 1_000:
+            number /= 1_000
+        return number if number < _EPOCH else number - start.timestamp()
+    if _PERIOD.fullmatch(value):
+        return sum(float(number) * _PERIOD_UNITS[unit] for number, unit in _PERIOD_PART.findall(value))
+    date = _instant(value, start)
+    return None if date is None else (date - start).total_seconds()
 
 
 def retry_after(value: str, now: datetime) -> float | None:
@@ -174,12 +272,26 @@ def retry_after(value: str, now: datetime) -> float | None:
     if text.isascii() and text.isdigit():
         number = float(text) if len(text) < 16 else _MOST
         return number if number < _EPOCH else min(max(0.0, number - now.timestamp()), _MOST)
+    date = _instant(text, now)
+    return None if date is None else max(0.0, (date - now).total_seconds())
+
+
+def _instant(text: str, now: datetime) -> datetime | None:
+    """Read a date in any of the three forms of HTTP, or in that of RFC 3339."""
     for pattern in _DATES:
         match = pattern.fullmatch(text)
         if match is not None:
-            date = _date(match, now)
-            return None if date is None else max(0.0, (date - now).total_seconds())
-    return None
+            return _date(match, now)
+    return _internet_date(text)
+
+
+def _internet_date(text: str) -> datetime | None:
+    if not _INTERNET_DATE.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _date(match: re.Match[str], now: datetime) -> datetime | None:

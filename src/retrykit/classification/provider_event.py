@@ -51,6 +51,8 @@ class ProviderEvent:
     """What has happened."""
     codes: tuple[str, ...] = ()
     """The provider's own words for the cause, verbatim, the most specific first."""
+    vocabulary: str | None = None
+    """Whose words the codes are, where the application calls the provider by another name: "aws"; None: `provider`'s."""
     text: str = attrs.field(default="", repr=False)
     """What it said about the cause."""
     reply: SmtpReply | None = attrs.field(default=None, repr=False)

@@ -17,16 +17,18 @@ from ..errors import ConfigurationError
 from ..failure import ErrorClass, Outcome
 from ..times import Duration, seconds
 from .http import HttpReply
+from .phrases import PhraseBook
 from .provider_event import ProviderEvent
 from .smtp import PHASES, SmtpReply, words
 
-__all__ = ["CodeTable", "Evidence", "Rule", "RuleList", "Scope", "Signal"]
+__all__ = ["CodeTable", "Evidence", "Rule", "RuleList", "Scope", "Signal", "Tried", "first_of"]
 
 Signal: TypeAlias = BaseException | SmtpReply | HttpReply | ProviderEvent
 """What can be classified."""
 
 _PART = r"(?:x|\d{1,3}|\d{1,3}-\d{1,3})"
 _PATTERN: Final = re.compile(rf"[45x](?:\.{_PART}){{2}}", re.ASCII)
+_RANGE: Final = re.compile(r"([a-z]*)(\d+)-(\d+)", re.ASCII)
 _MAX_SCOPES: Final = 1_024
 PROTOCOLS: Final = ("smtp", "http", "event")
 """What a failure can have come by, besides an exception."""
@@ -40,7 +42,9 @@ def _phrases(value: Iterable[str] | str) -> tuple[str, ...]:
     """Bring phrases into the form of `words`; a space at an end stays, since it stands for the edge of a word."""
     result: list[str] = []
     for phrase in _tuple(value):
-        core = words(phrase).strip()
+        core = words(phrase.removesuffix("<>")).strip()
+        if phrase.endswith("<>"):
+            core = f"{core} <>".strip()
         if not core:
             raise ConfigurationError(
                 f"a rule looks for the phrase {phrase!r}, which holds no word; it would match anything"
@@ -101,19 +105,34 @@ class Scope(NamedTuple):
         return None if self.enhanced_code is None else int(self.enhanced_code[0])
 
 
+class Tried(NamedTuple):
+    """A rule that was asked."""
+
+    rule: Rule
+    matched: bool
+    """Whether it was the one: what it looks for is there. The class was chosen by the last one that matched."""
+
+
 class Evidence:
     """One failure as rules look at it. Its words are made when the first rule asks for them."""
 
-    __slots__ = ("_words", "names", "scope", "signal", "text", "tokens")
+    __slots__ = ("_words", "names", "scope", "signal", "text", "tokens", "tried")
 
     def __init__(
-        self, signal: Signal, scope: Scope, text: str, names: Collection[str] = (), tokens: Collection[str] = ()
+        self,
+        signal: Signal,
+        scope: Scope,
+        text: str,
+        names: Collection[str] = (),
+        tokens: Collection[str] = (),
+        tried: list[Tried] | None = None,
     ) -> None:
         self.signal = signal
         self.scope = scope
         self.text = text
         self.names = names
         self.tokens = tokens
+        self.tried = tried
         self._words: str | None = None
 
     @property
@@ -139,7 +158,7 @@ class Rule:
         tokens: a provider's own error codes, in its answers and events: "MessageRejected", "21211"; letter case does not matter.
         enhanced: enhanced codes; each part is a number, a range or "x": "5.1.1", "x.2.2", "5.7.500-699".
         words: phrases, compared with the lower-case text without addresses. A space at an end stands for the edge of
-            a word: " full " is not found in "successfully".
+            a word: " full " is not found in "successfully". "<>" stands for an address that was there, wherever.
         also: phrases of which one must be there besides.
         unless: phrases none of which may be there.
         exceptions: exception classes or their qualified names ("smtplib.SMTPDataError"); subclasses count.
@@ -235,14 +254,16 @@ class Rule:
         )
 
     def matches(self, evidence: Evidence) -> bool:
-        """Tell whether the failure's words and type are those that the rule asks for; `is_in_scope` tells the rest."""
+        """Tell whether the failure's words, codes and type are those that the rule asks for; `is_in_scope` tells the rest."""
+        return ((not self.words and not self.unless) or self._reads(evidence.words)) and self.asks_no_more(evidence)
+
+    def asks_no_more(self, evidence: Evidence) -> bool:
+        """Tell whether all but words and scope is what the rule asks for."""
         if self.exceptions and not any(name in evidence.names for name in self.exceptions):
             return False
         if self.tokens and not any(token in evidence.tokens for token in self.tokens):
             return False
-        if (self.words or self.unless) and not self._reads(evidence.words):
-            return False
-        if self.attribute is not None and not _has(evidence.signal, *self.attribute):
+        if not self.has_attribute(evidence.signal):
             return False
         return self.predicate is None or self._holds(self.predicate, evidence.signal)
 
@@ -250,6 +271,17 @@ class Rule:
     def is_settled(self) -> bool:
         """Whether a failure in scope matches, whatever its words and type are."""
         return not (self.tokens or self.words or self.unless or self.exceptions or self.attribute or self.predicate)
+
+    @property
+    def asks_for_type(self) -> bool:
+        """Whether nothing but an exception's type, and perhaps one of its attributes, is asked for."""
+        where = (self.codes, self.code_class, self.enhanced, self.protocol, self.provider, self.phases, self.stages)
+        says = (self.tokens, self.words, self.unless, self.predicate)
+        return bool(self.exceptions) and not any((*where, *says))
+
+    def has_attribute(self, signal: Signal) -> bool:
+        """Tell whether a signal has the attribute that is asked for, where one is."""
+        return self.attribute is None or _has(signal, *self.attribute)
 
     def _reads(self, text: str) -> bool:
         return (
@@ -293,25 +325,67 @@ def _has(signal: Signal, name: str, values: Collection[object]) -> bool:
         return False
 
 
+def first_of(rules: Iterable[Rule], evidence: Evidence) -> Rule | None:
+    """Return the first of some rules in scope that matches, or None; note each that was asked, where that is wanted."""
+    for rule in rules:
+        matched = rule.matches(evidence)
+        if evidence.tried is not None:
+            evidence.tried.append(Tried(rule, matched))
+        if matched:
+            return rule
+    return None
+
+
+class _Entry(NamedTuple):
+    """A rule, and which phrases it looks for."""
+
+    rule: Rule
+    words: int
+    also: int
+    unless: int
+    asks_more: bool
+    """Whether it looks at more than phrases."""
+
+
 class RuleList:
     """Rules in order. Remembers which of them can apply to which codes, so that a failure meets few of them."""
 
-    __slots__ = ("_in_scope", "rules")
+    __slots__ = ("_book", "_entries", "_in_scope", "_reads_words", "rules")
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: Final = tuple(rules)
-        self._in_scope: dict[Scope, tuple[Rule, ...]] = {}
+        self._in_scope: dict[Scope, tuple[_Entry, ...]] = {}
+        phrases = [phrase for rule in self.rules for phrase in (*rule.words, *rule.also, *rule.unless)]
+        self._book = PhraseBook(phrases)
+        self._reads_words = bool(phrases)
+        self._entries = tuple(self._entry(rule) for rule in self.rules)
 
     def first(self, evidence: Evidence) -> Rule | None:
         """Return the first rule that matches, or None."""
-        for rule in self._candidates(evidence.scope):
-            if rule.words and not _is_any_in(rule.words, evidence.words):
-                continue  # most rules end here: spare them the call
-            if rule.matches(evidence):
+        if not self.rules:
+            return None
+        if evidence.tried is not None:
+            return first_of((entry.rule for entry in self._candidates(evidence.scope)), evidence)
+        present = self._book.found(evidence.words) if self._reads_words else 0
+        for rule, any_of, also, unless, asks_more in self._candidates(evidence.scope):
+            if any_of and not present & any_of:
+                continue
+            if (also and not present & also) or present & unless:
+                continue
+            if not asks_more or rule.asks_no_more(evidence):
                 return rule
         return None
 
-    def _candidates(self, scope: Scope) -> tuple[Rule, ...]:
+    def may_match(self, scope: Scope) -> bool:
+        """Tell whether any of the rules applies to such a failure."""
+        return bool(self._candidates(scope))
+
+    def _entry(self, rule: Rule) -> _Entry:
+        mask = self._book.mask
+        asks_more = bool(rule.tokens or rule.exceptions or rule.attribute or rule.predicate)
+        return _Entry(rule, mask(rule.words), mask(rule.also), mask(rule.unless), asks_more)
+
+    def _candidates(self, scope: Scope) -> tuple[_Entry, ...]:
         found = self._in_scope.get(scope)
         if found is None:
             found = self._first_settled(scope)
@@ -320,28 +394,35 @@ class RuleList:
             self._in_scope[scope] = found
         return found
 
-    def _first_settled(self, scope: Scope) -> tuple[Rule, ...]:
+    def _first_settled(self, scope: Scope) -> tuple[_Entry, ...]:
         """Return the rules in scope, up to the first that matches without a look at the words."""
-        found: list[Rule] = []
-        for rule in self.rules:
-            if rule.is_in_scope(scope):
-                found.append(rule)
-                if rule.is_settled:
+        found: list[_Entry] = []
+        for entry in self._entries:
+            if entry.rule.is_in_scope(scope):
+                found.append(entry)
+                if entry.rule.is_settled:
                     break
         return tuple(found)
 
 
 class CodeTable:
-    """What codes of APIs mean, by "vocabulary.code": looked up, not searched."""
+    """What codes of providers mean, by "vocabulary.code": looked up, not searched.
 
-    __slots__ = ("_meanings", "_rules")
+    Args:
+        table: vocabulary -> class -> codes, in lower case and divided by spaces; "ib103-106" stands for four of them.
+        prefix: what the names of the rules begin with.
+    """
 
-    def __init__(self, table: Mapping[str, Mapping[ErrorClass, str]]) -> None:
+    __slots__ = ("_meanings", "_prefix", "_rules")
+
+    def __init__(self, table: Mapping[str, Mapping[ErrorClass, str]], prefix: str) -> None:
+        self._prefix: Final = prefix
         self._meanings: Final = {
-            f"{vocabulary}.{code}": error_class
+            f"{vocabulary}.{code}": (error_class, vocabulary)
             for vocabulary, meanings in table.items()
             for error_class, codes in meanings.items()
-            for code in codes.split()
+            for written in codes.split()
+            for code in _each(written)
         }
         self._rules: dict[str, Rule] = {}
 
@@ -350,7 +431,22 @@ class CodeTable:
         for token in evidence.tokens:
             rule = self._rules.get(token)
             if rule is None and token in self._meanings:
-                rule = self._rules[token] = Rule(f"api.{token}", self._meanings[token], tokens=token)
+                rule = self._rules[token] = self._rule(token)
             if rule is not None:
+                if evidence.tried is not None:
+                    evidence.tried.append(Tried(rule, True))
                 return rule
         return None
+
+    def _rule(self, token: str) -> Rule:
+        error_class, vocabulary = self._meanings[token]
+        return Rule(f"{self._prefix}.{token}", error_class, tokens=token, source=f"what {vocabulary} says of its codes")
+
+
+def _each(written: str) -> Iterable[str]:
+    """Return the codes that a range stands for, or the one code."""
+    found = _RANGE.fullmatch(written)
+    if found is None:
+        return (written,)
+    width = len(found[2])
+    return (f"{found[1]}{number:0{width}}" for number in range(int(found[2]), int(found[3]) + 1))

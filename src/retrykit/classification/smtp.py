@@ -2,7 +2,8 @@
 
 A reply keeps what the server said: the basic code, the text without the protocol's framing, and the enhanced status
 code, which mostly stands in the text. `words` is the form in which rules look at a text: lower case, single spaces, no
-addresses and no paths of URLs, which are full of words that mean nothing ("unknown@", "/blocked").
+addresses and no paths of URLs, which are full of words that mean nothing ("unknown@", "/blocked"), and nothing of what a
+reporting server says of the conversation itself ("in reply to RCPT TO command"): that tells the phase instead.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import attrs
 
 from ..errors import ConfigurationError
 
-__all__ = ["PHASES", "SmtpReply", "asked_delay", "words"]
+__all__ = ["PHASES", "SmtpReply", "asked_delay", "decoded", "words"]
 
 PHASES: Final = ("connect", "ehlo", "auth", "mail", "rcpt", "data")
 """The phases of an SMTP conversation, in order; "data" is the command and the message that follows it."""
@@ -22,11 +23,15 @@ PHASES: Final = ("connect", "ehlo", "auth", "mail", "rcpt", "data")
 MAX_WORDS: Final = 4_000
 """Characters of a text that rules look at."""
 
+MAX_TEXT: Final = 1 << 16
+"""Characters of a text that a reply keeps."""
+
 _ENHANCED: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}", re.ASCII)
 _ENHANCED_IN_TEXT: Final = re.compile(r"[45]\.\d{1,3}\.\d{1,3}(?![\d.]{0,12}\d)", re.ASCII)
 # What stands before an enhanced code: the start of a line, "#", "(", or a basic code. Elsewhere three numbers are a
 # version, a size or a part of an address.
 _BEFORE_ENHANCED: Final = re.compile(r"(?:^|[#(\n]|\b[45]\d\d[ -]#?)\Z", re.ASCII)
+_DIGITS: Final = re.compile(r"-?\d{1,9}", re.ASCII)
 _FRAME: Final = re.compile(r"([2-5]\d\d)(?:[ -]|$)", re.ASCII)
 _EDGES: Final = ".,;:!?*\"'`()[]<>{}"
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -39,17 +44,21 @@ _DAY: Final = 86_400.0
 
 
 def words(text: str) -> str:
-    r"""Return `text` as rules look at it, with a space at both ends.
+    r"""Return `text` as rules look at it, with a space at both ends. Where there were addresses, "<>" comes last.
 
     Args:
         text: any text; the first 4,000 characters count.
 
     Example:
         >>> words("550-5.1.1 <unknown@example.org>:\n550   User UNKNOWN; see https://example.org/unknown")
-        ' 550-5.1.1 550 user unknown see example.org '
+        ' 550-5.1.1 550 user unknown see example.org <> '
     """
-    tokens = text[:MAX_WORDS].lower().replace("\u2019", "'").split()
-    kept = [word for token in tokens if (word := _word(token))]
+    text = text[:MAX_WORDS].lower().replace("\u2019", "'").replace("_", " ")
+    if _may_tell_phase(text):
+        text = _TOLD.sub(" ", text)
+    kept = [word for token in text.split() if (word := _word(token))]
+    if "@" in text:
+        kept.append("<>")
     return f" {' '.join(kept)} " if kept else ""
 
 
@@ -59,6 +68,55 @@ def _word(token: str) -> str:
     elif "://" in token:
         token = token.partition("://")[2].partition("/")[0].partition("?")[0]
     return token.strip(_EDGES)
+
+
+# How reporting servers name the command that was answered: Postfix, Exim, Sendmail, qmail.
+_COMMAND: Final = r"(?:end of )?([a-z]{4}(?: (?:from|to)\b)?)"
+_TOLD: Final = re.compile(
+    rf"\(?\bin reply to {_COMMAND} command\)?"
+    rf"|\bsmtp error from remote (?:mail server|mailer) after {_COMMAND}"
+    rf"|>>> ?{_COMMAND}"
+    rf"|\bdid not like our {_COMMAND}"
+    r"|\brefused to talk to me\b",
+    re.ASCII,
+)
+_PHASES_OF: Final = {
+    "helo": "ehlo",
+    "ehlo": "ehlo",
+    "auth": "auth",
+    "mail": "mail",
+    "mail from": "mail",
+    "rcpt": "rcpt",
+    "rcpt to": "rcpt",
+    "data": "data",
+}
+
+
+def _may_tell_phase(text: str) -> bool:
+    """Tell whether it is worth a search, which costs as much as all else."""
+    return "in reply to" in text or ">>>" in text or "smtp error from" in text or "like our" in text or "to me" in text
+
+
+def _phase_in(text: str) -> str | None:
+    """Return the phase that a reporting server tells; of several the last."""
+    text = text[:MAX_WORDS].lower()
+    if not _may_tell_phase(text):
+        return None
+    phase = None
+    for told in _TOLD.finditer(text):
+        command = next(filter(None, told.groups()), None)
+        phase = "connect" if command is None else _PHASES_OF.get(command, phase)
+    return phase
+
+
+def decoded(data: bytes) -> str:
+    """Read text of an unknown charset: UTF-16 by its mark, else UTF-8, else Latin-1, which takes everything."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def asked_delay(text: str) -> float | None:
@@ -82,15 +140,17 @@ class SmtpReply:
     r"""What an SMTP server answered.
 
     Args:
-        code: the basic code, 200 to 599; None where it was lost, as in many bounce texts: then one that begins the text
-            is taken.
+        code: the basic code, 200 to 599, also as text; None where it was lost, as in many bounce texts: then one that begins
+            the text is taken. Another number is no code, and is put before the text.
         text: the reply's text, of one line or many ("550-5.1.1 no\n550 5.1.1 such user"). The basic code at the
-            beginning of its lines is framing and is cut off. Bytes are read as UTF-8.
-        enhanced_code: the enhanced status code ("5.1.1"); None: the one in the text, if there is one.
-        phase: what the server answered to: "connect", "ehlo", "auth", "mail", "rcpt" or "data"; None: not known.
+            beginning of its lines is framing and is cut off. Bytes are read in the charset they seem to be in. The first
+            64 Ki characters count.
+        enhanced_code: the enhanced status code ("5.1.1"); None, or what is none: the one in the text, if there is one.
+        phase: what the server answered to: "connect", "ehlo", "auth", "mail", "rcpt" or "data"; None: what a reporting server
+            says in the text ("in reply to RCPT TO command"), else not known.
 
     Raises:
-        ConfigurationError: a code is out of range, or the phase is none of these.
+        ConfigurationError: an argument has a type that no reply could have been read into, or the phase is none of these.
 
     Example:
         >>> reply = SmtpReply(550, "5.1.1 user unknown", phase="rcpt")
@@ -108,27 +168,25 @@ class SmtpReply:
     """What the server answered to."""
 
     def __init__(
-        self, code: int | None, text: str | bytes = "", *, enhanced_code: str | None = None, phase: str | None = None
+        self,
+        code: int | str | None,
+        text: str | bytes = "",
+        *,
+        enhanced_code: str | None = None,
+        phase: str | None = None,
     ) -> None:
-        if isinstance(text, (bytes, bytearray)):
-            text = bytes(text).decode("utf-8", "replace")
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-            raise ConfigurationError(f"the text of an SMTP reply is {text!r}; allowed are text and bytes")
-        if code is None:
-            code = _code_in(text)
-        elif not _is_code(code):
-            raise ConfigurationError(f"the SMTP code is {code!r}; allowed are whole numbers from 200 to 599, and None")
         if phase is not None and phase not in PHASES:
             raise ConfigurationError(f"the SMTP phase is {phase!r}; allowed are {', '.join(PHASES)}, and None")
-        text = _unframed(text, code)
-        if enhanced_code is None:
+        text = _text(text)
+        number = _number(code)
+        if number is not None and not 200 <= number <= 599:
+            text, number = f"{number} {text}", None
+        elif number is None:
+            number = _code_in(text)
+        text = _unframed(text, number)
+        if enhanced_code is None or not _ENHANCED.fullmatch(str(enhanced_code)):
             enhanced_code = _enhanced_in(text)
-        elif not _ENHANCED.fullmatch(str(enhanced_code)):
-            raise ConfigurationError(
-                f"the enhanced status code is {enhanced_code!r}; allowed is text such as '5.1.1', "
-                "beginning with 2, 4 or 5"
-            )
-        self.__attrs_init__(code, text, enhanced_code, phase)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+        self.__attrs_init__(number, text, enhanced_code, phase or _phase_in(text))  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
     @classmethod
     def parse(cls, text: str | bytes, *, phase: str | None = None) -> SmtpReply:
@@ -151,8 +209,22 @@ class SmtpReply:
         return cls(None, text, phase=phase)
 
 
-def _is_code(value: object) -> bool:
-    return isinstance(value, int) and 200 <= value <= 599  # True and False are far from that
+def _text(value: object) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return decoded(bytes(value[:MAX_TEXT]))
+    if not isinstance(value, str):
+        raise ConfigurationError(f"the text of an SMTP reply is {value!r}; allowed are text and bytes")
+    return value[:MAX_TEXT]
+
+
+def _number(value: object) -> int | None:
+    """Return a basic code as a number; None where it is not known."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str):
+        digits = value.strip()
+        return int(digits) if _DIGITS.fullmatch(digits) else None
+    raise ConfigurationError(f"the SMTP code is {value!r}; allowed are whole numbers from 200 to 599, and None")
 
 
 def _code_in(text: str) -> int | None:

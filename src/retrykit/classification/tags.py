@@ -22,7 +22,7 @@ from ..errors import ConfigurationError, PicklableError
 from ..failure import ErrorClass, Outcome
 from ..times import Duration, seconds
 
-__all__ = ["Boundary", "Tag", "TaggedError", "is_unsure", "mark_unsure", "stage", "stages_of", "tag", "tag_of"]
+__all__ = ["MARKS", "Boundary", "Tag", "TaggedError", "is_unsure", "mark_unsure", "stage", "stages_of", "tag", "tag_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +31,9 @@ _TAG: Final = "__retrykit_tag__"
 _UNSURE: Final = "__retrykit_unsure__"
 _STAGES: Final = "__retrykit_stages__"
 _MAX_STAGES: Final = 16
+
+MARKS: Final = frozenset({_TAG, _UNSURE, _STAGES})
+"""The names under which something is written on exceptions."""
 
 
 @attrs.frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from .classify import classify
 from .demo import demo
 from .policy import lint, policy
 
@@ -32,5 +33,5 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (demo, policy, lint):
+for command in (classify, demo, policy, lint):
     app.add_command(command)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Unusable", "as_json", "console", "table"]
+from ..errors import RetrykitError
+from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
+
+__all__ = ["Unusable", "as_json", "console", "load_matrix", "table"]
+
+_MATRICES: Final = {"email": EMAIL_MATRIX, "http": HTTP_API_MATRIX}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +39,17 @@ def table(title: str, *headings: str, right: Collection[str] = ()) -> Table:
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
     return made
+
+
+def load_matrix(name: str) -> PolicyMatrix:
+    """Return a built-in matrix by name, or the one in a TOML file."""
+    built_in = _MATRICES.get(name)
+    if built_in is not None and not Path(name).is_file():
+        return built_in
+    try:
+        return PolicyMatrix.load(name)
+    except RetrykitError as error:
+        raise Unusable(str(error)) from None
 
 
 def as_json(command: F) -> F:

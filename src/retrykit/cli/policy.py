@@ -14,29 +14,16 @@ from rich.table import Table
 from ..dead_letter import DeadLetter
 from ..errors import RetrykitError
 from ..failure import ErrorClass
-from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 from ..policy.config import matrix_schema
 from ..policy.lint import SHARES, LintReport, Severity, budgeted_load_factor
 from ..policy.replay import ReplayReport
 from ..stores import Backend
 from ..times import short
-from .output import Unusable, as_json, console, table
+from .output import Unusable, as_json, console, load_matrix, table
 
 __all__ = ["lint", "policy"]
 
-_BUILT_IN = {"email": EMAIL_MATRIX, "http": HTTP_API_MATRIX}
 _MATRIX = click.argument("matrix", metavar="FILE|email|http", default="email")
-
-
-def _load(name: str) -> PolicyMatrix:
-    """Return a built-in matrix by name, or the one in a TOML file."""
-    built_in = _BUILT_IN.get(name)
-    if built_in is not None and not Path(name).is_file():
-        return built_in
-    try:
-        return PolicyMatrix.load(name)
-    except RetrykitError as error:
-        raise Unusable(str(error)) from None
 
 
 @click.group()
@@ -53,7 +40,7 @@ def show(matrix: str, form: str | None, json_: bool) -> None:
     """Print a matrix: what is retried how often, after which delays, and what follows."""
     if json_ and form is not None:
         raise click.UsageError("give one of --json, --toml and --markdown")
-    loaded = _load(matrix)
+    loaded = load_matrix(matrix)
     try:
         if json_:
             click.echo(json.dumps(loaded.to_dict()))
@@ -93,7 +80,7 @@ def lint(matrix: str, recovery: str, recorded: Path | None, url: str | None, ide
     """
     if recorded is not None and url is not None:
         raise click.UsageError("give --replay or --replay-db, not both")
-    loaded = _load(matrix)
+    loaded = load_matrix(matrix)
     try:
         own = [
             key for key in loaded.policies if isinstance(key, ErrorClass) and not key.is_built_in

@@ -1,7 +1,8 @@
 """What became of what was sent: a send's answer, questions to the provider, and the events that it reports."""
 
 from ..classification.provider_event import EventKind, ProviderEvent
-from .events import parse_event
+from .bounces import parse_bounce
+from .events import parse_event, parse_events
 from .lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
 
 __all__ = [
@@ -11,5 +12,7 @@ __all__ = [
     "ProviderEvent",
     "Sent",
     "StatusLookup",
+    "parse_bounce",
     "parse_event",
+    "parse_events",
 ]

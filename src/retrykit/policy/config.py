@@ -19,22 +19,20 @@ A file holds one matrix; in a ``pyproject.toml`` it is the table ``[tool.retryki
     [policies.card_declined]
     on_exhausted = "mark_bounced"
 
-What is written here is read back as an equal matrix. An error names the file, the key, the value seen and what is allowed.
+The same file may hold the classifier's rules (`retrykit.classification.load_rules`). What is written here is read back as an equal matrix. An error names the file, the key, the value seen and what is allowed.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from ..codec import JSON
 from ..decision import Action
 from ..errors import ConfigurationError
 from ..failure import BUILT_IN_CLASSES, ErrorClass, ErrorGroup
+from ..tables import Table, as_table, at, check_keys, load_table, nearest, own_classes
 from ..times import Duration
 from .backoff import (
     Backoff,
@@ -56,8 +54,6 @@ from .matrix import PolicyKey, PolicyMatrix, RetryPolicy
 
 __all__ = ["from_dict", "load", "matrix_schema", "to_dict", "to_toml"]
 
-Table: TypeAlias = Mapping[str, object]
-
 _LIMITS: Final = ("max_attempts", "max_age", "max_retry_after", "on_unknown", "verify_backoff")
 _POLICY: Final = ("max_retries", "backoff", "on_exhausted", "throttle", "audit")
 _BACKOFFS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -76,62 +72,8 @@ def load(path: str | os.PathLike[str]) -> PolicyMatrix:
     Raises:
         ConfigurationError: the file cannot be read, is not TOML, or holds a value that is not allowed.
     """
-    file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"the matrix cannot be read from {str(file)!r}: {error}") from None
-    table = parse(text, str(file))
-    if file.name != "pyproject.toml":
-        return from_dict(table, where=str(file))
-    tool = table.get("tool")
-    own = cast("Table", tool).get("retrykit") if isinstance(tool, Mapping) else None
-    if own is None:
-        raise ConfigurationError(f"{file} has no table [tool.retrykit]")
-    return from_dict(_table(own, f"{file}: tool.retrykit"), where=f"{file}: [tool.retrykit]")
-
-
-def parse(text: str, where: str) -> Table:
-    """Read TOML.
-
-    Raises:
-        ConfigurationError: the text is not TOML; the line and column are named.
-    """
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and tables thousands deep
-        raise ConfigurationError(f"{where} is not TOML: {error}") from None
-
-
-@contextmanager
-def _at(where: str) -> Generator[None]:
-    """Put the place before whatever a value is refused with."""
-    try:
-        yield
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{where}: {error}") from None
-
-
-def _known(table: Table, allowed: Iterable[str], where: str) -> None:
-    names = tuple(allowed)
-    for key in table:
-        if key not in names:
-            raise ConfigurationError(f"{where} has the unknown key {key!r}{_nearest(key, names)}")
-
-
-def _nearest(word: object, allowed: Iterable[str]) -> str:
-    """Return what to say of a word that is none of those allowed."""
-    from difflib import get_close_matches  # only for errors
-
-    names = sorted(str(name) for name in allowed)
-    close = get_close_matches(str(word), names, 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; allowed are {', '.join(names)}"
-
-
-def _table(value: object, where: str) -> Table:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where} is {value!r}; allowed is a table")
-    return cast("Table", value)
+    table, where = load_table(path, "the matrix")
+    return from_dict(table, where=where)
 
 
 def from_dict(table: Table, *, where: str = "the matrix") -> PolicyMatrix:
@@ -144,17 +86,14 @@ def from_dict(table: Table, *, where: str = "the matrix") -> PolicyMatrix:
     Raises:
         ConfigurationError: a key is unknown, or a value is not allowed.
     """
-    _known(table, (*_LIMITS, "classes", "policies", "default"), where)
-    classes = {
-        name: _class(name, group, f"{where}: classes.{name}")
-        for name, group in _table(table.get("classes", {}), f"{where}: classes").items()
-    }
+    check_keys(table, (*_LIMITS, "classes", "policies", "default", "rules"), where)  # rules are for the classifier
+    classes = own_classes(table, where)
     policies: dict[PolicyKey, RetryPolicy] = {}
-    for name, policy in _table(table.get("policies", {}), f"{where}: policies").items():
+    for name, policy in as_table(table.get("policies", {}), f"{where}: policies").items():
         key = _key(name, classes, where)
         policies[key] = _policy(policy, f"{where}: policies.{name}")
     default = table.get("default")
-    with _at(where):
+    with at(where):
         limits: dict[str, Any] = {name: table[name] for name in ("max_attempts", "max_retry_after") if name in table}
         if "max_age" in table:
             limits["max_age"] = _max_age(table["max_age"])
@@ -177,19 +116,12 @@ def _max_age(value: object) -> Duration | None:
     return cast("Duration", value)
 
 
-def _class(name: str, group: object, where: str) -> ErrorClass:
-    if not isinstance(group, str) or group not in list(ErrorGroup):
-        raise ConfigurationError(f"{where} is {group!r}{_nearest(group, ErrorGroup)}")
-    with _at(where):
-        return ErrorClass(name, group=group)
-
-
 def _key(name: str, classes: Mapping[str, ErrorClass], where: str) -> PolicyKey:
     if name in list(ErrorGroup):
         return ErrorGroup(name)
     key = classes.get(name) or BUILT_IN_CLASSES.get(name)
     if key is None:
-        hint = _nearest(name, (*ErrorGroup, *BUILT_IN_CLASSES, *classes))
+        hint = nearest(name, (*ErrorGroup, *BUILT_IN_CLASSES, *classes))
         raise ConfigurationError(
             f"{where}: policies.{name} is neither a class nor a group{hint}; an application's own class is listed in [classes]"
         )
@@ -201,13 +133,13 @@ _FINAL: Final = tuple(action for action in Action if action not in (Action.RETRY
 
 def _action(value: object, where: str, allowed: Sequence[Action] = tuple(Action)) -> Action:
     if value not in allowed:
-        raise ConfigurationError(f"{where} is {value!r}{_nearest(value, allowed)}")
+        raise ConfigurationError(f"{where} is {value!r}{nearest(value, allowed)}")
     return Action(cast("str", value))
 
 
 def _policy(value: object, where: str) -> RetryPolicy:
-    table = _table(value, where)
-    _known(table, _POLICY, where)
+    table = as_table(value, where)
+    check_keys(table, _POLICY, where)
     fields: dict[str, Any] = {"max_retries": 0, **table}
     for name in ("throttle", "audit"):
         if not isinstance(fields.get(name, False), bool):
@@ -218,12 +150,12 @@ def _policy(value: object, where: str) -> RetryPolicy:
         fields["backoff"] = _backoff(table["backoff"], f"{where}.backoff")
     elif isinstance(fields["max_retries"], int) and fields["max_retries"] is not True and fields["max_retries"] > 0:
         raise ConfigurationError(f'{where} has retries and no backoff; give it one, for example ["1m", "15m"]')
-    with _at(where):
+    with at(where):
         return RetryPolicy(**fields)
 
 
 def _backoff(value: object, where: str) -> Backoff:
-    with _at(where):
+    with at(where):
         if isinstance(value, list):
             return delays(*cast("list[Duration]", value))
         if not isinstance(value, Mapping):
@@ -231,8 +163,8 @@ def _backoff(value: object, where: str) -> Backoff:
         table = cast("Table", value)
         kind = table.get("kind")
         if not isinstance(kind, str) or kind not in _BACKOFFS:
-            raise ConfigurationError(f"kind is {kind!r}{_nearest(kind, _BACKOFFS)}")
-        _known(table, ("kind", *_BACKOFFS[kind]), f"a backoff of the kind {kind!r}")
+            raise ConfigurationError(f"kind is {kind!r}{nearest(kind, _BACKOFFS)}")
+        check_keys(table, ("kind", *_BACKOFFS[kind]), f"a backoff of the kind {kind!r}")
         fields: dict[str, Any] = {name: item for name, item in table.items() if name != "kind"}
         if "jitter" in fields:
             fields["jitter"] = _jitter(fields["jitter"])
@@ -453,6 +385,7 @@ def matrix_schema() -> dict[str, JSON]:
                 "properties": named,
                 "additionalProperties": {"$ref": "#/$defs/policy"},
             },
+            "rules": {"type": "array", "items": {"type": "object", "required": ["name", "class"]}},
         },
         "additionalProperties": False,
         "$defs": {"duration": duration, "jitter": jitter, "backoff": backoff, "policy": policy},

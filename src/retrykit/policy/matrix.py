@@ -195,9 +195,10 @@ class PolicyMatrix:
         Raises:
             ConfigurationError: as for `load`.
         """
+        from ..tables import parse_table
         from . import config
 
-        return config.from_dict(config.parse(text, "the text"))
+        return config.from_dict(parse_table(text, "the text"))
 
     @classmethod
     def from_dict(cls, table: Mapping[str, object]) -> PolicyMatrix:
