@@ -148,7 +148,7 @@ def test_words_are_bounded():
     [
         (SmtpReply(550, "5.1.1 no"), ("550 5.1.1 no",)),
         (SmtpReply(550, "5.1.1 no"), ("smtp; 550 5.1.1 no",)),
-        (SmtpReply(550, "5.1.1 no"), ("Remote host said: 550 5.1.1 no",)),
+        (SmtpReply(550, "5.1.1 no"), ("Their server said: 550 5.1.1 no",)),
         (SmtpReply(None, "5.1.1 no"), ("5.1.1 no",)),
         (SmtpReply(550, "no"), ("no", 550)),
         (SmtpReply(None, "no", enhanced_code="5.2.2"), ("no", None, "5.2.2")),

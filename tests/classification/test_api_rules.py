@@ -203,7 +203,7 @@ def vonage(status):
         ("provider_misconfigured", 200, slack("missing_scope")),
         ("provider_misconfigured", 200, slack("some_new_permission_denied")),
         ("invalid_payload", 200, slack("no_text")),
-        ("invalid_recipient", 403, {"ok": False, "error_code": 403, "description": "Forbidden: bot was blocked by the user"}),
+        ("invalid_recipient", 403, {"ok": False, "error_code": 403, "description": "Forbidden: it got blocked by the user"}),
         ("invalid_recipient", 400, {"ok": False, "error_code": 400, "description": "Bad Request: PEER_ID_INVALID"}),
         ("provider_throttled", 429, {"ok": False, "error_code": 429, "description": "Too Many Requests: retry after 7"}),
         ("invalid_payload", 400, {"ok": False, "error_code": 400, "description": "Bad Request: can't read that"}),

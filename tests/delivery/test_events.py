@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime
 
@@ -262,7 +263,5 @@ def test_any_json_is_read_or_refused(provider, document):
 @given(st.binary(max_size=60), st.text(max_size=20))
 def test_any_bytes_are_read_or_refused(body, provider):
     """Whatever arrives at a public address."""
-    try:
-        parse_events(provider, body)
-    except InvalidPayloadError as error:
-        assert repr(provider) in str(error)
+    with contextlib.suppress(InvalidPayloadError):
+        assert all(event.provider == provider.lower() for event in parse_events(provider, body))

@@ -129,16 +129,20 @@ def http(status: int, body: object = b"", **headers: str) -> Handler:
     return say(f"HTTP/1.1 {status} Something\r\n{head}\r\n".encode() + content)
 
 
-def talk(greeting: bytes, answers: dict[bytes, bytes], last: bytes = b"QUIT") -> Handler:
-    """Speak line by line: an answer for each command by how it begins; none, and the connection is closed."""
+def talk(greeting: bytes, answers: dict[bytes, bytes]) -> Handler:
+    """Speak SMTP: an answer for each command by how it begins; without one the connection is closed."""
 
     def handle(connection: socket.socket) -> None:
         connection.sendall(greeting)
+        is_message = False
         with connection.makefile("rb") as lines:
             for line in lines:
+                if is_message and line != b".\r\n":
+                    continue
                 found = next((text for start, text in answers.items() if line.upper().startswith(start)), None)
-                if found is None or line.upper().startswith(last):
+                if found is None:
                     return
+                is_message = found.startswith(b"354")
                 connection.sendall(found)
 
     return handle

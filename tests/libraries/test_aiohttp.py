@@ -51,8 +51,8 @@ def test_failure_after_the_request_leaves_the_outcome_open(expected, name, handl
     assert (name, (expected, "unknown")) == (type(error).__name__, classified(error))
 
 
-def test_answer_that_is_no_http_is_read_as_the_refusal_that_aiohttp_makes_of_it():
-    """It gives the status 400, which no server has said; nobody can tell."""
+def test_answer_that_is_no_http_is_no_refusal():
+    """The client gives it the status 400, which no server has said."""
     with serving(servers.say(b"garbage\r\n\r\n")) as port:
         error = raised(lambda: post(f"http://127.0.0.1:{port}"))
     assert isinstance(error, aiohttp.ClientResponseError)

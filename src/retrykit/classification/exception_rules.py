@@ -115,6 +115,7 @@ _STANDARD_LIBRARY: Final = (
         NOT_SENT,
         words="please run connect() first",
     ),
+    case("smtplib.SMTPServerDisconnected", "timeout", C.NETWORK_TIMEOUT, words="timed out"),
     case(
         "smtplib.SMTPException",
         "no_mechanism",

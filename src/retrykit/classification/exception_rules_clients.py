@@ -111,7 +111,7 @@ _HTTP_CLIENTS: Final = (
             (C.NETWORK_TIMEOUT, None): "ServerTimeoutError",
             (C.DNS_FAILURE, NOT_SENT): "ClientConnectorDNSError",
             (C.CONNECTION_ERROR, NOT_SENT): "ClientConnectorSSLError ClientHttpProxyError ClientProxyConnectionError",
-            (C.CONNECTION_ERROR, None): "ClientConnectionError ClientPayloadError",
+            (C.CONNECTION_ERROR, None): "ClientConnectionError ClientPayloadError ClientResponseError",
             (C.PROVIDER_MISCONFIGURED, NOT_SENT): "ClientConnectorCertificateError ServerFingerprintMismatch",
             (C.PROVIDER_MISCONFIGURED, UNKNOWN): "RedirectClientError TooManyRedirects",
             (C.INTERNAL_ERROR, NOT_SENT): "InvalidURL NonHttpUrlClientError",
@@ -237,7 +237,7 @@ _MAIL: Final = (
         "no_mechanism",
         C.PROVIDER_MISCONFIGURED,
         NOT_SENT,
-        words=("no suitable authentication method", "extension not supported"),
+        words=("no suitable authentication method", "extension not supported", "extension is not supported"),
     ),
     *rows(
         "aiosmtplib.errors",

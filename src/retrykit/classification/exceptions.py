@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias, cast
 
-from .exception_facts import attribute_of, pairs_of
+from .exception_facts import attribute_of, is_caused_by, pairs_of
 from .exception_rules import EXCEPTION_RULES
 from .http import HttpReply
 from .smtp import PHASES, SmtpReply
@@ -162,6 +162,18 @@ def _of_attributes(error: BaseException, status: str, headers: str, body: str) -
     return _http(attribute_of(error, status), attribute_of(error, headers), attribute_of(error, body))
 
 
+_is_no_http: Final = is_caused_by("aiohttp.http_exceptions.HttpProcessingError")
+
+
+def _of_aiohttp(error: BaseException) -> _Replies:
+    """Read an answer, unless the client itself made up its status for one that is not HTTP."""
+    return () if _is_no_http(error) else _of_attributes(error, "status", "headers", "message")
+
+
+def _of_aiohttp_websocket(error: BaseException) -> _Replies:
+    return _http(attribute_of(error, "status"), attribute_of(error, "headers"), b"")  # the message is the client's own
+
+
 def _of_model_api(error: BaseException) -> _Replies:
     """Read an answer of openai or anthropic; an error within a stream has a body only, and the status of its beginning."""
     replies = _of_response(error)
@@ -237,11 +249,10 @@ REPLY_READERS: Final[Mapping[str, _Reader]] = {
     "httpx2.HTTPStatusError": _of_response,
     "requests.exceptions.HTTPError": _of_response,
     "urllib.error.HTTPError": partial(_of_attributes, status="code", headers="headers", body="reason"),
-    "aiohttp.client_exceptions.ClientResponseError": partial(
-        _of_attributes, status="status", headers="headers", body="message"
-    ),
+    "aiohttp.client_exceptions.ClientResponseError": _of_aiohttp,
     "aiohttp.client_exceptions.ClientHttpProxyError": _nothing,
     "aiohttp.client_exceptions.TooManyRedirects": _nothing,
+    "aiohttp.client_exceptions.WSServerHandshakeError": _of_aiohttp_websocket,
     "openai.APIError": _of_model_api,
     "openai.APIConnectionError": _nothing,
     "openai.APIResponseValidationError": _nothing,

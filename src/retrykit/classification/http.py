@@ -127,9 +127,9 @@ def _fields(headers: Fields) -> dict[str, str]:
 
 
 def _several(values: object) -> Iterable[object]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        return [cast("object", values)]
-    return cast("Iterable[object]", values)
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
+        return cast("Iterable[object]", values)
+    return (values,)
 
 
 def _said(value: object) -> str:

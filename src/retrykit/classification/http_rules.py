@@ -29,7 +29,7 @@ _WRONG: Final = (
     "not reachable",
     "is not a mobile", "landline", "not on whatsapp", "not a whatsapp", "cannot be found", "could not be found",
     "not allowed characters", "contains control", "illegal", "must contain", "needs to follow", "badly formatted",
-    "should be a valid", "must be a valid", "is empty", "bad format", "does not have an account", "not a member",
+    "should be a valid", "must be a valid", "is empty", "bad format", "not a member",
     "was kicked",
     "blocked by", "can't initiate", "barred", "not in service",
 )  # fmt: skip
@@ -113,7 +113,7 @@ API_WORDS: Final = (
     ),
     Rule(
         "api.words.too_large", C.CONTENT_REJECTED,
-        words=("too large", "too big", "size limit", "maximum size", "exceeds the maximum allowed size", "size exceed",
+        words=("too large", "too big", "size limit", "maximum size", "size exceed",
                "exceeds size", "larger than", "max size", "payload exceeded", "maximum message size",
                "message length", "too long"),
         unless=("takes too long", "took too long", "taking too long"),
