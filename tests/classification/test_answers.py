@@ -45,7 +45,7 @@ def read(body, provider=None, status=400, **fields):
         ("apns", ("BadTopic",), {"reason": "BadTopic"}),
         ("expo", ("DeviceNotRegistered",), {"data": [{"status": "error", "details": {"error": "DeviceNotRegistered"}}]}),
         ("sparkpost", ("1902",), {"errors": [{"message": "no", "code": "1902"}]}),
-        ("sendgrid", (), {"errors": [{"message": "no", "field": "to", "help": None}]}),
+        ("sendgrid", ("personalizations.to.email",), {"errors": [{"message": "no", "field": "personalizations.0.to.3.email", "help": None}]}),
         ("mailjet", ("mj-0001",), {"ErrorIdentifier": "a", "ErrorCode": "mj-0001", "ErrorMessage": "no", "StatusCode": 400}),
         ("oauth", ("invalid_client",), {"error": "invalid_client"}),
         (None, ("E_LATE",), {"errors": [{"message": "no", "extensions": {"code": "E_LATE"}}]}),
@@ -84,6 +84,8 @@ def test_name_of_a_provider_is_known_with_its_variants(vocabulary, name):
         ("words", {"error": {"message": "words", "code": 3, "details": None}}),
         ("Not here", "<html><head><title>Not here</title></head>"),
         ("plain", "plain"),
+        ("", "Bad Request"),
+        ("", {"message": "Bad request."}),
         ("", "[1, 2]"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -49,6 +48,7 @@ def class_of(status, body="", provider=None, **fields):
         ("provider_misconfigured", 407),
         ("provider_misconfigured", 508),
         ("provider_misconfigured", 301),
+        ("policy_violation", 451),
         ("invalid_payload", 400),
         ("invalid_payload", 404),
         ("invalid_payload", 405),
@@ -207,6 +207,7 @@ def vonage(status):
         ("invalid_recipient", 400, {"ok": False, "error_code": 400, "description": "Bad Request: PEER_ID_INVALID"}),
         ("provider_throttled", 429, {"ok": False, "error_code": 429, "description": "Too Many Requests: retry after 7"}),
         ("invalid_payload", 400, {"ok": False, "error_code": 400, "description": "Bad Request: can't read that"}),
+        ("invalid_recipient", 403, {"ok": False, "error_code": 403, "description": "Forbidden: bot was kicked from here"}),
         # mail
         ("recipient_suppressed", 422, {"ErrorCode": 406, "Message": "no"}),
         ("provider_misconfigured", 422, {"ErrorCode": 401, "Message": "no"}),
@@ -223,6 +224,8 @@ def vonage(status):
         ("invalid_recipient", 422, {"statusCode": 422, "name": "validation_error", "message": "Invalid to field"}),
         ("invalid_payload", 400, {"Messages": [{"Status": "error", "Errors": [{"ErrorCode": "mj-0003", "ErrorMessage": "no"}]}]}),
         ("recipient_suppressed", 200, {"status": "success", "failed_emails": {"a@example.org": "unsubscribed"}}),
+        ("invalid_recipient", 400, {"errors": [{"message": "No.", "field": "personalizations.0.to.0.email", "help": None}]}),
+        ("invalid_payload", 414, "URI Too Long"),
         # nobody's
         ("provider_misconfigured", 400, {"error": "invalid_grant", "error_description": "expired"}),
         ("provider_throttled", 400, {"type": "https://example.org/problems/rate-limited", "title": "Rate limit", "status": 400}),
@@ -394,9 +397,17 @@ def test_any_answer_is_classified_and_always_the_same(document, status, provider
     ],
     ids=range(12),
 )
-def test_hostile_body_is_answered_in_bounded_time(body):
-    """Neither size nor depth makes reading slow: a body of a MiB takes a fraction of a second."""
-    start = time.process_time()
-    failure = failure_of(400, body, "twilio")
-    assert time.process_time() - start < 2
-    assert len(failure.error_message) < 2_100
+def test_hostile_body_is_answered_with_bounded_evidence(body):
+    """Neither size nor depth keeps it from an answer; how fast it is, `benchmarks/classifier.py` tells."""
+    assert len(failure_of(400, body, "twilio").error_message) < 2_100
+
+
+PHRASES = sorted({phrase.strip() for rule in API_WORDS for phrase in (*rule.words, *rule.also)})
+
+
+@given(st.lists(st.sampled_from(PHRASES), min_size=1, max_size=6), st.sampled_from([400, 403, 429, 500]))
+def test_answer_is_independent_of_case_space_and_wrapping(phrases, status):
+    """The same words in capitals, with more space, on several lines, are the same words."""
+    plain = failure_of(status, {"message": " ".join(phrases)})
+    wrapped = failure_of(status, {"message": "  " + " \r\n ".join(phrases).upper().replace(" ", "   ") + "\n"})
+    assert (plain.rule, plain.outcome) == (wrapped.rule, wrapped.outcome)

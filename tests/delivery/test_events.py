@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrykit.classification import ErrorClassifier, EventKind, SmtpReply
-from retrykit.delivery.events import parse_event, parse_events
+from retrykit.delivery import parse_event, parse_events
 from retrykit.errors import InvalidPayloadError
 
 WHO = "ada@example.org"

@@ -6,7 +6,7 @@ provider's name, which is the application's to choose; the name settles what the
 
 Beside the provider's codes an answer carries **marks**, tokens of our own for what rules cannot see elsewhere: that there is no
 code, the kind of an event, the server's word on trying again. Where a code is in no table, what its name is like ("QueueThrottled",
-"invalid_field_format") is a hint of the last resort.
+                                                                                                                   "invalid_field_format") is a hint of the last resort.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LIKE: Final = (
     ("throttled", "throttl", "too many", "rate limit", "ratelimit", "rate exceeded", "limit exceeded", "slow down"),
     ("quota", "quota", "credit", "insufficient funds", "insufficient balance", "limit reached"),
     ("recipient", "recipient", "unregistered", "not registered", "device token", "registration token"),
-    ("access", "auth", "access", "permission", "forbidden", "credential",
-     "token", "signature", "api key", "suspend", "paused", "disabled", "not verified", "not enabled", "not allowed",
-     "restricted", "payment", "billing", "license", "scope", "login", "password", "certificate", "denied", "kms"),
+    ("access", "auth", "access", "permission", "forbidden", "credential", "token", "signature", "api key", "suspend",
+     "paused", "disabled", "not verified", "not enabled", "not allowed", "restricted", "payment", "billing", "license",
+     "scope", "login", "password", "certificate", "denied", "kms"),
     ("large", "too large", "too long", "too big", "size exceeded"),
     ("policy", "spam", "policy", "blocked", "prohibited", "violation", "fraud"),
-    ("passing", "unavailable", "timeout", "timed out", "internal", "server error", "service error", "try again", "temporar",
-     "in progress", "pending", "busy", "maintenance", "concurrent", "backend", "overload", "dependency"),
+    ("passing", "unavailable", "timeout", "timed out", "internal", "server error", "service error", "try again",
+     "temporar", "in progress", "pending", "busy", "maintenance", "concurrent", "backend", "overload", "dependency"),
     ("payload", "invalid", "missing", "malformed", "bad ", "validation", "unsupported", "not supported", "required",
      "unprocessable", "parse", "schema", "format", "mismatch", "incorrect", "illegal", "empty", "unknown", "duplicate",
      "not found", "does not exist", "no such", "already exists", "conflict", "argument", "parameter", "not allowed"),

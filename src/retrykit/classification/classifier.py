@@ -35,7 +35,7 @@ from .frames import own_frame
 from .http import HttpReply, wait_of
 from .kinds import Kind, Kinds
 from .mailbox_providers import MAILBOX_CODES, mailbox_codes
-from .provider_event import ProviderEvent
+from .provider_event import EventKind, ProviderEvent
 from .rules import CodeTable, Evidence, Rule, RuleList, Scope, Signal, Tried, first_of
 from .smtp import SmtpReply, asked_delay
 from .tags import MARKS, is_unsure, stages_of, tag_of
@@ -401,7 +401,10 @@ class ErrorClassifier:
         answer = event_answer(event)
         code = None if event.reply is None else event.reply.code
         scope = Scope(code=code, provider=place.provider or event.provider, stage=place.stage, protocol="event")
-        return self._of_answer(answer, scope, event, None, place)
+        failure = self._of_answer(answer, scope, event, None, place)
+        if event.kind is not EventKind.DEFERRED or not place.may_have_sent:
+            return failure
+        return attrs.evolve(failure, outcome=Outcome.UNKNOWN)  # the provider goes on trying
 
     def _of_answer(self, answer: Answer, scope: Scope, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
         """Ask in order: the application, certain codes, what a mail server said, words, vague codes, the last resort."""

@@ -173,7 +173,7 @@ VAGUE: Final[Mapping[str, Mapping[C, str]]] = {
         C.RECIPIENT_SUPPRESSED: "complaint",
     },
     "sendgrid": {
-        C.INVALID_RECIPIENT: "invalid_address",
+        C.INVALID_RECIPIENT: "invalid_address personalizations.to.email personalizations.cc.email personalizations.bcc.email",
         C.SOFT_BOUNCE: "mailbox_unavailable",
         C.CONTENT_REJECTED: "content",
         C.REPUTATION_BLOCKED: "reputation blocked",

@@ -121,8 +121,8 @@ CERTAIN: Final[Mapping[str, Mapping[C, str]]] = {
             "user_project_denied organization_restriction_violation",
         C.CONTENT_REJECTED: "uploadtoolarge requesttoolarge responsetoolarge messagetoolarge",
         C.INVALID_PAYLOAD:
-            "parseerror invalidargument invalidparameter invalidvalue required_field unknown_api missingparameter "
-            "conditionnotmet failed_precondition duplicate already_exists notimplemented unimplemented out_of_range "
+            "parseerror invalidparameter invalidvalue required_field unknown_api missingparameter "
+            "conditionnotmet duplicate already_exists notimplemented unimplemented out_of_range "
             "httpmethodnotallowed unsupportedmediatype lengthrequired",
     },
     # Microsoft Graph, with Exchange's own names.

@@ -11,6 +11,7 @@ import functools
 import html
 import re
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
 from ..codec import JSON
@@ -39,7 +40,9 @@ _MAX_MARKUP: Final = 16_384
 _XML: Final = re.compile(r"<(Code|Message|title|TwilioResponse)>([^<]{0,1000})", re.IGNORECASE)
 _PROBLEM: Final = re.compile(r"[#/]([A-Za-z0-9._~-]{1,128})/?$")
 _DELAY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s", re.ASCII)
+_PHRASE: Final = re.compile(r"(?:Bad Request|Forbidden|Conflict|Unauthorized|Not Found): ")
 _MAX_ITEMS: Final = 100
+_PHRASES: Final = {status.value: status.phrase.casefold() for status in HTTPStatus}
 _FAILED: Final = frozenset({"error", "fail", "failed", "failure"})
 
 Document: TypeAlias = Mapping[str, object]
@@ -107,6 +110,12 @@ def _is_ok(reply: HttpReply) -> bool:
     return reply.status is not None and 200 <= reply.status < 300
 
 
+def _is_phrase(words: str, reply: HttpReply) -> bool:
+    """Tell whether words only repeat the status ("Not Found"): then it is the status that speaks."""
+    said = words.casefold().strip(" .!").removeprefix("request-")  # 414 was "Request-URI Too Long" once
+    return bool(said) and reply.status in _PHRASES and _PHRASES[reply.status].endswith(said)
+
+
 def _of_text(reply: HttpReply, hint: str | None) -> Said | None:
     """Read a body that is not JSON: XML with a code, a page's title, or plain words."""
     body = reply.text.strip()
@@ -118,7 +127,7 @@ def _of_text(reply: HttpReply, hint: str | None) -> Said | None:
         return None if _is_ok(reply) else Said(hint, (), found.get("title", ""))
     if hint == "slack" and re.fullmatch(r"[a-z]+(?:_[a-z]+)+", body[:128]):  # an incoming webhook
         return Said(hint, (body,), body)
-    return None if _is_ok(reply) or not body else Said(hint, (), text(body))
+    return None if _is_ok(reply) or not body else Said(hint, (), "" if _is_phrase(body[:64], reply) else text(body))
 
 
 def _of_aws(vocabulary: str, names: list[str], words: str) -> Said:
@@ -234,7 +243,7 @@ def _vonage(document: Document, hint: str | None, reply: HttpReply) -> Said | No
 def _telegram(document: Document, hint: str | None, reply: HttpReply) -> Said | None:
     if document.get("ok") is not False or not ("error_code" in document or "description" in document):
         return None
-    words = text(document.get("description"))
+    words = _PHRASE.sub("", text(document.get("description")))
     codes = _codes(*_constants(words), document.get("error_code"))
     return Said("telegram", codes, words, number(at(document, "parameters", "retry_after")))
 
@@ -326,7 +335,8 @@ def _errors(document: Document, hint: str | None, reply: HttpReply) -> Said | No
         return Said("sparkpost", _codes(name), words)
     if hint == "sendgrid" or ("field" in error and "help" in error):
         more = [at(item, "message") for item in as_list(document.get("errors"))]
-        return Said("sendgrid", _codes(name, error.get("error_id")), join(*more))
+        where = re.sub(r"\.\d+", "", code(error.get("field")))  # "personalizations.0.to.0.email"
+        return Said("sendgrid", _codes(name, error.get("error_id"), where), join(*more))
     return None
 
 
@@ -363,6 +373,7 @@ def _plain(document: Document, hint: str | None, reply: HttpReply) -> Said | Non
     wait = number(document.get("retry_after", document.get("retryAfter", inner.get("retry_after"))))
     codes = tuple(found for found in _codes(*values) if not (found.isdigit() and len(found) <= 3))
     vocabulary = hint or ("oauth" if name and not errors else None)  # RFC 6749 section 5.2: a name and nothing else
+    words = "" if _is_phrase(words, reply) else words
     return Said(vocabulary, codes, words, None if wait is None else max(0.0, wait))
 
 
