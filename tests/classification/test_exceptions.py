@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import errno
 import http.client
+import json
+import multiprocessing
 import smtplib
 import socket
 import sqlite3
 import ssl
+import subprocess
+import urllib.error
 
 import pytest
 
@@ -42,6 +47,12 @@ def sqlite_error(code):
     return error
 
 
+def ssl_error(reason):
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    return error
+
+
 HTTPX_TIMEOUT = foreign("httpx.TimeoutException")
 REQUESTS_ERROR = foreign("requests.exceptions.RequestException", OSError)
 REQUESTS_CONNECTION = foreign("requests.exceptions.ConnectionError", REQUESTS_ERROR)
@@ -60,6 +71,29 @@ URLLIB3_CONNECT = foreign("urllib3.exceptions.ConnectTimeoutError", URLLIB3_TIME
         ("connection_error", UNKNOWN, asyncio.IncompleteReadError(b"", 3)),
         ("connection_error", UNKNOWN, OSError(errno.EHOSTUNREACH, "no route")),
         ("connection_error", UNKNOWN, ssl.SSLEOFError("eof")),
+        ("provider_misconfigured", NOT_SENT, ssl_error("SSLV3_ALERT_HANDSHAKE_FAILURE")),
+        ("provider_misconfigured", UNKNOWN, ssl_error("WRONG_VERSION_NUMBER")),
+        ("connection_error", UNKNOWN, ssl_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")),
+        ("resource_contention", NOT_SENT, OSError(errno.EADDRNOTAVAIL, "no port")),
+        ("resource_contention", UNKNOWN, OSError(errno.ENOMEM, "memory")),
+        ("resource_contention", UNKNOWN, asyncio.QueueFull()),
+        ("connection_error", UNKNOWN, http.client.IncompleteRead(b"")),
+        ("connection_error", UNKNOWN, http.client.BadStatusLine("x")),
+        ("internal_error", NOT_SENT, http.client.CannotSendRequest()),
+        ("internal_error", UNKNOWN, http.client.ResponseNotReady()),
+        ("connection_error", NOT_SENT, urllib.error.URLError(ConnectionRefusedError())),
+        ("dns_failure", NOT_SENT, urllib.error.URLError(socket.gaierror(-2, "unknown"))),
+        ("connection_error", UNKNOWN, urllib.error.URLError("something")),
+        ("internal_error", NOT_SENT, urllib.error.URLError("unknown url type: x")),
+        ("network_timeout", UNKNOWN, subprocess.TimeoutExpired("x", 1)),
+        ("network_timeout", UNKNOWN, multiprocessing.TimeoutError()),
+        ("resource_contention", UNKNOWN, concurrent.futures.BrokenExecutor()),
+        ("internal_error", UNKNOWN, json.JSONDecodeError("x", "", 0)),
+        ("internal_error", UNKNOWN, UnicodeDecodeError("ascii", b"x", 0, 1, "x")),
+        ("internal_error", UNKNOWN, RecursionError()),
+        ("internal_error", UNKNOWN, ZeroDivisionError()),
+        ("network_timeout", UNKNOWN, smtplib.SMTPServerDisconnected("Connection unexpectedly closed: timed out")),
+        ("provider_misconfigured", NOT_SENT, smtplib.SMTPException("No suitable authentication method found.")),
         ("network_timeout", UNKNOWN, TimeoutError("timed out")),
         ("network_timeout", UNKNOWN, socket.timeout("timed out")),  # noqa: UP041 - the old name
         ("dns_failure", NOT_SENT, socket.gaierror(-2, "unknown name")),
@@ -74,6 +108,12 @@ URLLIB3_CONNECT = foreign("urllib3.exceptions.ConnectTimeoutError", URLLIB3_TIME
         ("resource_contention", UNKNOWN, sqlite_error(5)),
         ("resource_contention", UNKNOWN, sqlite_error(517)),
         ("resource_contention", UNKNOWN, sqlite_error(6)),
+        ("resource_contention", UNKNOWN, sqlite_error(10 | 3 << 8)),
+        ("resource_contention", UNKNOWN, sqlite_error(13)),
+        ("resource_contention", UNKNOWN, sqlite_error(14)),
+        ("provider_misconfigured", REJECTED, sqlite_error(8)),
+        ("provider_misconfigured", REJECTED, sqlite_error(26)),
+        ("internal_error", UNKNOWN, sqlite_error("5")),
         ("internal_error", UNKNOWN, sqlite_error(1)),
         ("internal_error", UNKNOWN, sqlite3.OperationalError("no such table")),
         ("internal_error", UNKNOWN, sqlite3.IntegrityError("unique")),
@@ -94,7 +134,7 @@ URLLIB3_CONNECT = foreign("urllib3.exceptions.ConnectTimeoutError", URLLIB3_TIME
         ("unknown", UNKNOWN, ValueError("x")),
         ("unknown", UNKNOWN, KeyError("x")),
         ("unknown", UNKNOWN, RuntimeError("x")),
-        ("unknown", UNKNOWN, foreign("redis.exceptions.TimeoutError")("x")),
+        ("unknown", UNKNOWN, foreign("shop.TimeoutError")("x")),
         ("connection_error", NOT_SENT, foreign("httpx.ConnectError", foreign("httpx.NetworkError"))("x")),
         ("network_timeout", NOT_SENT, foreign("httpx.ConnectTimeout", HTTPX_TIMEOUT)("x")),
         ("network_timeout", UNKNOWN, foreign("httpx.ReadTimeout", HTTPX_TIMEOUT)("x")),
@@ -128,6 +168,31 @@ def test_sqlite_file_locked_by_another_connection_is_resource_contention(tmp_pat
         with pytest.raises(sqlite3.OperationalError) as info:
             other.execute("begin immediate")
     assert CLASSIFIER.classify(info.value).error_class == "resource_contention"
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"), [("resource_contention", "nowhere/a.db"), ("provider_misconfigured", "text.db")]
+)
+def test_sqlite_file_that_is_none_is_known_by_its_code(tmp_path, expected, name):
+    """A folder that is not there may come back; what is no database will not become one. Both are the same class."""
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be looked at" * 3)
+    with pytest.raises(sqlite3.DatabaseError) as info, contextlib.closing(sqlite3.connect(tmp_path / name)) as database:
+        database.execute("select * from sqlite_master")
+    assert CLASSIFIER.classify(info.value).error_class == expected
+
+
+def test_sqlite_file_that_is_full_is_contention(tmp_path):
+    """And one that may not be written is a matter of settings."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute("create table a (b)")
+        database.execute("pragma max_page_count = 1")
+        with pytest.raises(sqlite3.OperationalError) as full:
+            database.execute("insert into a values (?)", ["x" * 100_000])
+        database.execute("pragma query_only = 1")
+        with pytest.raises(sqlite3.OperationalError) as read_only:
+            database.execute("insert into a values (1)")
+    assert CLASSIFIER.classify(full.value).error_class == "resource_contention"
+    assert CLASSIFIER.classify(read_only.value).error_class == "provider_misconfigured"
 
 
 @pytest.mark.parametrize(

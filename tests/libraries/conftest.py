@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 from collections.abc import Iterator
@@ -26,6 +27,13 @@ def tls_port(untrusted: ssl.SSLContext) -> Iterator[int]:
     """Give the port of such a server."""
     with servers.serving(servers.stay_silent, untrusted) as port:
         yield port
+
+
+@pytest.fixture
+def swept(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
+    """Drop what a client leaves open after its failure, so that nobody is blamed for it later."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

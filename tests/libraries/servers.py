@@ -14,7 +14,9 @@ from typing import TypeAlias
 from retrykit.classification import ErrorClassifier
 
 TIMEOUT = 0.2
-"""Seconds that clients wait in these tests."""
+"""Seconds that clients wait for what never comes."""
+PATIENCE = 5.0
+"""Seconds that they wait for what comes at once, even on a busy machine."""
 
 Handler: TypeAlias = Callable[[socket.socket], None]
 CLASSIFIER = ErrorClassifier()
@@ -33,6 +35,11 @@ def raised(call: Callable[[], object]) -> Exception:
     except Exception as error:  # noqa: BLE001 - that is what is asked for
         return error
     raise AssertionError("nothing was raised")
+
+
+def patience(handle: Handler) -> float:
+    """Return the seconds that a client waits for a server that handles connections so."""
+    return TIMEOUT if handle is stay_silent else PATIENCE
 
 
 def closed_port() -> int:
@@ -87,8 +94,11 @@ def hang_up(_: socket.socket) -> None:
 
 
 def hang_up_later(connection: socket.socket) -> None:
-    """Close after the first bytes."""
+    """Close after the first bytes; what is still unread would make a reset of it."""
     connection.recv(65_536)
+    connection.shutdown(socket.SHUT_WR)
+    while connection.recv(65_536):
+        pass
 
 
 def reset(connection: socket.socket) -> None:

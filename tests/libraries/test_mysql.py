@@ -12,12 +12,12 @@ import pymysql
 import pytest
 
 from tests.libraries import servers
-from tests.libraries.servers import TIMEOUT, classified, closed_port, raised, serving
+from tests.libraries.servers import PATIENCE, classified, closed_port, patience, raised, serving
 
 
-def connect(port, host="127.0.0.1"):
+def connect(port, host="127.0.0.1", wait=PATIENCE):
     return pymysql.connect(
-        host=host, port=port, user="x", password="", connect_timeout=TIMEOUT, read_timeout=TIMEOUT, ssl_disabled=True
+        host=host, port=port, user="x", password="", connect_timeout=wait, read_timeout=wait, ssl_disabled=True
     )
 
 
@@ -120,7 +120,7 @@ def test_connection_lost_after_the_statement_leaves_the_outcome_open():
 def test_server_without_a_greeting_is_a_lost_connection(handle):
     """Closed, or silent."""
     with serving(handle) as port:
-        assert "connection_error" == classified(raised(lambda: connect(port)))[0]
+        assert "connection_error" == classified(raised(lambda: connect(port, wait=patience(handle))))[0]
 
 
 @pytest.mark.usefixtures("no_names")

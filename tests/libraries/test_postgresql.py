@@ -17,20 +17,24 @@ import psycopg_pool
 import pytest
 
 from tests.libraries import servers
-from tests.libraries.servers import TIMEOUT, classified, closed_port, raised, serving
+from tests.libraries.servers import PATIENCE, TIMEOUT, classified, closed_port, raised, serving
 
 
-def connect(port, host="127.0.0.1"):
-    psycopg.connect(f"host={host} port={port} user=x dbname=x sslmode=disable gssencmode=disable connect_timeout=2")
+def connect(port, host="127.0.0.1", wait=10):
+    psycopg.connect(
+        f"host={host} port={port} user=x dbname=x sslmode=disable gssencmode=disable connect_timeout={wait}"
+    )
 
 
-def connect2(port, host="127.0.0.1"):
-    psycopg2.connect(f"host={host} port={port} user=x dbname=x sslmode=disable gssencmode=disable connect_timeout=2")
+def connect2(port, host="127.0.0.1", wait=10):
+    psycopg2.connect(
+        f"host={host} port={port} user=x dbname=x sslmode=disable gssencmode=disable connect_timeout={wait}"
+    )
 
 
 def connect_async(port, host="127.0.0.1"):
     async def main():
-        await asyncpg.connect(host=host, port=port, user="x", database="x", ssl=False, timeout=2)
+        await asyncpg.connect(host=host, port=port, user="x", database="x", ssl=False, timeout=PATIENCE)
 
     asyncio.run(main())
 
@@ -48,7 +52,15 @@ def message(kind, body=b""):
 
 
 READY = message(b"Z", b"I")
-WELCOME = message(b"R", (0).to_bytes(4, "big")) + message(b"S", b"server_version\x0016.0\x00")
+SETTINGS = {
+    "server_version": "16.0",
+    "client_encoding": "UTF8",
+    "standard_conforming_strings": "on",
+    "DateStyle": "ISO",
+}
+WELCOME = message(b"R", (0).to_bytes(4, "big")) + b"".join(
+    message(b"S", f"{name}\0{value}\0".encode()) for name, value in SETTINGS.items()
+)
 
 
 @ALL
@@ -98,7 +110,7 @@ def test_silent_server_is_a_timeout(library):
         await asyncpg.connect(host="127.0.0.1", port=port, user="x", ssl=False, timeout=TIMEOUT)
 
     with serving(servers.stay_silent) as port:
-        ask = {psycopg: lambda: connect(port), asyncpg: lambda: asyncio.run(with_asyncpg(port))}[library]
+        ask = {psycopg: lambda: connect(port, wait=2), asyncpg: lambda: asyncio.run(with_asyncpg(port))}[library]
         error = raised(ask)
     assert ("network_timeout", {psycopg: "not_sent", asyncpg: "unknown"}[library]) == classified(error)
 
@@ -155,7 +167,9 @@ def test_refused_statement_of_asyncpg_is_known_by_its_state(expected, outcome, s
     """Its classes carry the state too."""
 
     async def main(port):
-        connection = await asyncpg.connect(host="127.0.0.1", port=port, user="x", database="x", ssl=False, timeout=2)
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=port, user="x", database="x", ssl=False, timeout=PATIENCE
+        )
         try:
             await connection.execute("select 1")
         finally:
@@ -184,7 +198,9 @@ def test_connection_of_asyncpg_lost_after_the_statement_leaves_the_outcome_open(
     """A ConnectionDoesNotExistError, and an InterfaceError for what comes then."""
 
     async def main(port):
-        connection = await asyncpg.connect(host="127.0.0.1", port=port, user="x", database="x", ssl=False, timeout=2)
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=port, user="x", database="x", ssl=False, timeout=PATIENCE
+        )
         errors = []
         for _ in range(2):
             try:

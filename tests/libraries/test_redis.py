@@ -14,19 +14,21 @@ import redis.asyncio
 import redis.exceptions
 
 from tests.libraries import servers
-from tests.libraries.servers import TIMEOUT, classified, closed_port, raised, serving
+from tests.libraries.servers import PATIENCE, TIMEOUT, classified, closed_port, patience, raised, serving
 
-OPTIONS = {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT, "retry": None, "lib_name": None, "protocol": 2}
+OPTIONS = {"retry": None, "protocol": 2}
 
 
-def get(port, host="127.0.0.1", **options):
-    with redis.Redis(host, port, **OPTIONS | {"driver_info": None} | options) as client:
+def get(port, host="127.0.0.1", wait=PATIENCE):
+    with redis.Redis(host, port, socket_timeout=wait, socket_connect_timeout=wait, **OPTIONS) as client:
         return client.get("x")
 
 
-def get_async(port, host="127.0.0.1", **options):
+def get_async(port, host="127.0.0.1", wait=PATIENCE):
     async def main():
-        async with redis.asyncio.Redis(host=host, port=port, **OPTIONS | {"driver_info": None} | options) as client:
+        async with redis.asyncio.Redis(
+            host=host, port=port, socket_timeout=wait, socket_connect_timeout=wait, **OPTIONS
+        ) as client:
             return await client.get("x")
 
     return asyncio.run(main())
@@ -92,7 +94,7 @@ def test_refused_connection_has_sent_nothing(ask):
 def test_connection_that_is_not_answered_in_time_has_sent_nothing(ask):
     """A TimeoutError that is not the builtin one."""
     with servers.unreachable_port() as port:
-        error = raised(lambda: ask(port))
+        error = raised(lambda: ask(port, wait=TIMEOUT))
     assert not isinstance(error, TimeoutError)
     assert ("network_timeout", "not_sent") == classified(error)
 
@@ -117,15 +119,19 @@ def test_unknown_name_is_a_dns_failure(ask):
 def test_failure_after_the_command_leaves_the_outcome_open(ask, expected, handle):
     """The server may have done it."""
     with serving(handle) as port:
-        assert (expected, "unknown") == classified(raised(lambda: ask(port)))
+        assert (expected, "unknown") == classified(raised(lambda: ask(port, wait=patience(handle))))
 
 
 def test_client_that_refuses_has_sent_nothing():
     """A value of a wrong type; a pool whose connections are all in use."""
-    with redis.Redis(port=closed_port()) as client:
+    with answering(b"") as port, redis.Redis("127.0.0.1", port, **OPTIONS) as client:
         assert ("internal_error", "not_sent") == classified(raised(lambda: client.set("x", object())))
-    pool = redis.ConnectionPool(host="127.0.0.1", port=closed_port(), max_connections=0)
-    assert isinstance(error := raised(pool.get_connection), redis.ConnectionError)
+    with answering(b"") as port:
+        pool = redis.ConnectionPool(host="127.0.0.1", port=port, max_connections=1, protocol=2)
+        pool.get_connection()
+        error = raised(pool.get_connection)
+        pool.disconnect()
+    assert isinstance(error, redis.ConnectionError)
     assert ("resource_contention", "not_sent") == classified(error)
 
 

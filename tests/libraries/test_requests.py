@@ -12,20 +12,20 @@ import requests.adapters
 import urllib3
 
 from tests.libraries import servers
-from tests.libraries.servers import TIMEOUT, classified, closed_port, http, raised, serving
+from tests.libraries.servers import PATIENCE, TIMEOUT, classified, closed_port, http, patience, raised, serving
 
 
-def post(url, retries=0, **options):
+def post(url, retries=0, timeout=PATIENCE, **options):
     with requests.Session() as session:
         session.trust_env = False
         session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retries))
-        response = session.post(url, data=b"x", timeout=TIMEOUT, **options)
+        response = session.post(url, data=b"x", timeout=timeout, **options)
         response.raise_for_status()
         return response.json()
 
 
 def raw(url, **options):
-    options = {"retries": False, "timeout": TIMEOUT} | options
+    options = {"retries": False, "timeout": PATIENCE} | options
     with urllib3.PoolManager() as pool:
         return pool.request("POST", url, body=b"x", **options)
 
@@ -55,7 +55,7 @@ def test_refused_connection_has_sent_nothing():
 def test_failure_after_the_request_leaves_the_outcome_open(send, expected, handle):
     """Whatever goes wrong with the answer, the request was there."""
     with serving(handle) as port:
-        error = raised(lambda: send(f"http://127.0.0.1:{port}"))
+        error = raised(lambda: send(f"http://127.0.0.1:{port}", timeout=patience(handle)))
     assert (expected, "unknown") == classified(error)
 
 
@@ -75,7 +75,7 @@ def test_answer_whose_body_was_not_read_is_not_read_for_it():
     """The status speaks alone, and the stream is left to its owner."""
     with serving(http(503, b"x" * 10)) as port, requests.Session() as session:
         session.trust_env = False
-        response = session.get(f"http://127.0.0.1:{port}", stream=True, timeout=TIMEOUT)
+        response = session.get(f"http://127.0.0.1:{port}", stream=True, timeout=PATIENCE)
         assert ("provider_unavailable", "rejected") == classified(raised(response.raise_for_status))
         assert b"x" * 10 == response.content
     assert ("unknown", "unknown") == classified(requests.HTTPError("without a response"))
@@ -172,5 +172,5 @@ def test_connection_that_is_not_answered_in_time_has_sent_nothing():
     """The listener's queue is full, so that nobody takes the connection."""
     with servers.unreachable_port() as port:
         url = f"http://127.0.0.1:{port}"
-        assert ("network_timeout", "not_sent") == classified(raised(lambda: post(url)))
-        assert ("network_timeout", "not_sent") == classified(raised(lambda: raw(url)))
+        assert ("network_timeout", "not_sent") == classified(raised(lambda: post(url, timeout=TIMEOUT)))
+        assert ("network_timeout", "not_sent") == classified(raised(lambda: raw(url, timeout=TIMEOUT)))

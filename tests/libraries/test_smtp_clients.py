@@ -17,7 +17,7 @@ from aiosmtpd.controller import UnthreadedController
 
 from retrykit.classification.exceptions import refusals_of
 from tests.libraries import servers
-from tests.libraries.servers import TIMEOUT, classified, closed_port, raised, serving, talk
+from tests.libraries.servers import PATIENCE, TIMEOUT, classified, closed_port, raised, serving, talk
 
 ONE, TWO = "ada@example.org", "grace@example.org"
 TALK = {
@@ -32,18 +32,16 @@ TALK = {
 }
 
 
-def send(port, recipients=(ONE,), login=False, host="127.0.0.1"):
-    with smtplib.SMTP(host, port, "here", timeout=TIMEOUT) as client:
+def send(port, recipients=(ONE,), login=False, host="127.0.0.1", wait=PATIENCE):
+    with smtplib.SMTP(host, port, "here", timeout=wait) as client:
         if login:
             client.login("user", "word")
         return client.sendmail("app@example.com", recipients, "Subject: x\r\n\r\nx\r\n")
 
 
-def send_async(port, recipients=(ONE,), login=False, host="127.0.0.1"):
+def send_async(port, recipients=(ONE,), login=False, host="127.0.0.1", wait=PATIENCE):
     async def main():
-        client = aiosmtplib.SMTP(
-            hostname="127.0.0.1", port=port, local_hostname="here", timeout=TIMEOUT, start_tls=False
-        )
+        client = aiosmtplib.SMTP(hostname=host, port=port, local_hostname="here", timeout=wait, start_tls=False)
         try:
             await client.connect()
             if login:
@@ -118,7 +116,7 @@ def test_lost_connection_leaves_the_outcome_open(deliver, command):
 def test_silence_leaves_the_outcome_open(deliver):
     """Nobody answers the command DATA."""
     with server(DATA=b"") as port:
-        error = raised(lambda: deliver(port))
+        error = raised(lambda: deliver(port, wait=TIMEOUT))
     assert ("network_timeout", "unknown") == classified(error)
 
 
@@ -131,8 +129,8 @@ def test_refused_connection_has_sent_nothing(deliver):
 def test_connection_that_is_not_answered_in_time_has_sent_nothing():
     """Only aiosmtplib knows that it was connecting."""
     with servers.unreachable_port() as port:
-        assert ("network_timeout", "not_sent") == classified(raised(lambda: send_async(port)))
-        assert ("network_timeout", "unknown") == classified(raised(lambda: send(port)))
+        assert ("network_timeout", "not_sent") == classified(raised(lambda: send_async(port, wait=TIMEOUT)))
+        assert ("network_timeout", "unknown") == classified(raised(lambda: send(port, wait=TIMEOUT)))
 
 
 @BOTH
@@ -146,7 +144,7 @@ def test_unknown_name_is_a_dns_failure(deliver):
 def test_answer_that_is_no_smtp_is_not_guessed(deliver):
     """A web server answered."""
     with serving(servers.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
-        error = raised(lambda: deliver(port))
+        error = raised(lambda: deliver(port, wait=TIMEOUT))
     assert "rejected" != classified(error)[1]
     assert classified(error)[0] in ("unknown", "network_timeout", "connection_error")
 
@@ -169,7 +167,7 @@ def test_untrusted_certificate_is_a_matter_of_settings(tls_port):
     """Before a word of SMTP was spoken."""
 
     async def main():
-        await aiosmtplib.SMTP(hostname="127.0.0.1", port=tls_port, use_tls=True, timeout=TIMEOUT).connect()
+        await aiosmtplib.SMTP(hostname="127.0.0.1", port=tls_port, use_tls=True, timeout=PATIENCE).connect()
 
     def encrypted():
         smtplib.SMTP_SSL("127.0.0.1", tls_port, context=ssl.create_default_context())

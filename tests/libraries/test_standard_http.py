@@ -16,18 +16,18 @@ from contextlib import closing
 import pytest
 
 from tests.libraries import servers
-from tests.libraries.servers import TIMEOUT, classified, closed_port, raised, serving
+from tests.libraries.servers import PATIENCE, classified, closed_port, patience, raised, serving
 
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def post(url):
-    with OPENER.open(url, data=b"x", timeout=TIMEOUT) as response:
+def post(url, wait=PATIENCE):
+    with OPENER.open(url, data=b"x", timeout=wait) as response:
         return json.load(response)
 
 
-def plain(url):
-    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=TIMEOUT)) as connection:
+def plain(url, wait=PATIENCE):
+    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=wait)) as connection:
         connection.request("POST", "/", b"x")
         return connection.getresponse().read()
 
@@ -53,7 +53,7 @@ def test_refused_connection_has_sent_nothing():
 def test_failure_after_the_request_leaves_the_outcome_open(send, expected, handle):
     """A RemoteDisconnected is both a ConnectionResetError and a BadStatusLine."""
     with serving(handle) as port:
-        error = raised(lambda: send(f"http://127.0.0.1:{port}"))
+        error = raised(lambda: send(f"http://127.0.0.1:{port}", patience(handle)))
     assert (expected, "unknown") == classified(error)
 
 
@@ -94,7 +94,7 @@ def test_handshake_without_a_common_version_is_a_matter_of_settings(untrusted):
     untrusted.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
         with serving(servers.stay_silent, untrusted) as port:
-            connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=2)
+            connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=PATIENCE)
             with closing(connection):
                 error = raised(lambda: connection.request("GET", "/"))
     finally:

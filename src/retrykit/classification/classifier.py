@@ -29,7 +29,7 @@ from ..errors import CallRefusedError, ConfigurationError, RetryLater
 from ..events import Listener
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from .answers import Answer, answer_of, event_answer
-from .exceptions import EXCEPTION_RULES, phase_of, provider_of, refusals_of, text_of, wrapped_by
+from .exceptions import phase_of, provider_of, refusals_of, text_of, wrapped_by
 from .explanation import Explanation
 from .frames import own_frame
 from .http import HttpReply, wait_of
@@ -161,7 +161,8 @@ class ErrorClassifier:
     def __init__(
         self, rules: Iterable[Rule] = (), *, provider: str | None = None, on_event: Iterable[Listener] = ()
     ) -> None:
-        from .smtp_rules import SMTP_RULES  # only here: the large table is built when the first classifier is
+        from .exception_rules import EXCEPTION_RULES  # only here: large tables, built when the first classifier is
+        from .smtp_rules import SMTP_RULES
 
         own = tuple(rules)
         for rule in own:

@@ -15,6 +15,7 @@ __all__ = [
     "attribute_of",
     "called",
     "grpc_status",
+    "has_no_sqlstate",
     "is_about_mail_routing",
     "is_caused_by",
     "is_fatal",
@@ -73,6 +74,11 @@ def sqlstate(*beginnings: str) -> Predicate:
         return isinstance(state, str) and state.startswith(beginnings)
 
     return is_met
+
+
+def has_no_sqlstate(error: object) -> bool:
+    """Tell whether a database's error has no SQLSTATE: the client library has made it itself."""
+    return not (attribute_of(error, "sqlstate") or attribute_of(error, "pgcode"))
 
 
 def sqlite_code(*primary: int) -> Predicate:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..failure import ErrorClass as C  # it stands in every row
-from .exception_facts import is_fatal, is_retriable, kafka_code, mysql_number, sqlite_code, sqlstate
+from .exception_facts import has_no_sqlstate, is_fatal, is_retriable, kafka_code, mysql_number, sqlite_code, sqlstate
 from .exception_table import NOT_SENT, REJECTED, case, rows
 
 __all__ = ["STORE_RULES"]
@@ -27,7 +27,6 @@ _POSTGRES: Final = (
     "psycopg.Error psycopg2.Error asyncpg.exceptions._base.PostgresError sqlalchemy.exc.EmulatedDBAPIException"
 )
 _LIBPQ: Final = "psycopg.OperationalError psycopg2.OperationalError"
-_NO_STATE: Final = (None, "")
 
 _POSTGRESQL: Final = (
     # Source of the states: the PostgreSQL manual, appendix A. After 40001 and 40P01 the whole transaction is undone.
@@ -48,7 +47,7 @@ _POSTGRESQL: Final = (
         "libpq.login",
         C.PROVIDER_MISCONFIGURED,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words=("authentication failed", "no pg_hba.conf entry", "no password supplied", "certificate verify failed"),
     ),
     case(
@@ -56,7 +55,7 @@ _POSTGRESQL: Final = (
         "libpq.no_database",
         C.PROVIDER_MISCONFIGURED,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words="does not exist",
         also=("database", " role "),
     ),
@@ -65,7 +64,7 @@ _POSTGRESQL: Final = (
         "libpq.dns",
         C.DNS_FAILURE,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words=("could not translate host name", "failed to resolve host", "name or service not known"),
     ),
     case(
@@ -73,7 +72,7 @@ _POSTGRESQL: Final = (
         "libpq.too_many",
         C.RESOURCE_CONTENTION,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words=("too many clients already", "remaining connection slots"),
     ),
     case(
@@ -81,7 +80,7 @@ _POSTGRESQL: Final = (
         "libpq.starting",
         C.PROVIDER_UNAVAILABLE,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words="the database system is",
     ),
     case(
@@ -89,7 +88,7 @@ _POSTGRESQL: Final = (
         "libpq.timeout",
         C.NETWORK_TIMEOUT,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words=("connection timeout expired", "timeout expired"),
     ),
     case(
@@ -97,14 +96,14 @@ _POSTGRESQL: Final = (
         "libpq.connect",
         C.CONNECTION_ERROR,
         NOT_SENT,
-        attribute=("sqlstate", _NO_STATE),
+        predicate=has_no_sqlstate,
         words=("connection failed", "connection to server at", "could not connect to server"),
     ),
-    case(_LIBPQ, "libpq.lost", C.CONNECTION_ERROR, attribute=("sqlstate", _NO_STATE)),
+    case(_LIBPQ, "libpq.lost", C.CONNECTION_ERROR, predicate=has_no_sqlstate),
     *rows("psycopg", {(C.NETWORK_TIMEOUT, NOT_SENT): "errors.ConnectionTimeout", (C.INTERNAL_ERROR, None): "Error"}),
     *rows("psycopg2", {(C.INTERNAL_ERROR, None): "Error"}),
     *rows(
-        "psycopg_pool.errors",
+        "psycopg_pool",
         {
             (C.RESOURCE_CONTENTION, NOT_SENT): "PoolTimeout TooManyRequests",
             (C.INTERNAL_ERROR, NOT_SENT): "PoolClosed",
@@ -176,6 +175,15 @@ _SQLALCHEMY: Final = (
 
 _REDIS: Final = (
     case("redis.exceptions.TimeoutError", "connect", C.NETWORK_TIMEOUT, NOT_SENT, words="timeout connecting"),
+    # Why it could not connect stands in its words only.
+    case(
+        "redis.exceptions.ConnectionError",
+        "dns",
+        C.DNS_FAILURE,
+        NOT_SENT,
+        words=("error -2 connecting", "error -3 connecting", "error -5 connecting"),
+    ),
+    case("redis.exceptions.ConnectionError", "connect", C.CONNECTION_ERROR, NOT_SENT, words=" connecting to "),
     case(
         "redis.exceptions.ConnectionError",
         "too_many",

@@ -13,13 +13,11 @@ from functools import partial
 from typing import Final, TypeAlias, cast
 
 from .exception_facts import attribute_of, is_caused_by, pairs_of
-from .exception_rules import EXCEPTION_RULES
 from .http import HttpReply
 from .smtp import PHASES, SmtpReply
 
 __all__ = [
     "CANCELLATIONS",
-    "EXCEPTION_RULES",
     "REPLY_READERS",
     "WRAPPERS",
     "phase_of",
@@ -286,7 +284,6 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "anthropic.APIConnectionError": "__cause__",
     "stripe._error.APIConnectionError": "__cause__",
     "google.api_core.exceptions.RetryError": "cause",
-    "redis.exceptions.ConnectionError": "__cause__",
     "sqlalchemy.exc.StatementError": "orig",
     "pika.exceptions.AMQPConnectionError": "args",
     "aiormq.exceptions.AMQPConnectionError": "__cause__",

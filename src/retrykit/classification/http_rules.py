@@ -209,8 +209,12 @@ API_WORDS: Final = (
                "and retry"),
         source="a trouble that passes",
     ),
+    Rule(
+        "http.401", C.PROVIDER_MISCONFIGURED, protocol="http", codes=(401, 407),
+        source="RFC 9110 section 15.5.2: about our credentials, whatever a code that stands for anything says",
+    ),
 )  # fmt: skip
-"""Words in answers of APIs and in events, specific before general."""
+"""Words in answers of APIs and in events, specific before general; and the one status that says as much."""
 
 
 def _status(
@@ -240,7 +244,7 @@ LAST_RULES: Final = (
     Rule("http.5xx", C.PROVIDER_UNAVAILABLE, protocol="http", code_class=5, source="RFC 9110 section 15.6"),
     _status("408", C.PROVIDER_UNAVAILABLE, 408, 421, 423, 424, 425, 440, 449, 460, 499, source="RFC 9110; RFC 8470; RFC 4918"),
     _status("409", C.PROVIDER_UNAVAILABLE, 409, source="RFC 9110 section 15.5.10: a conflict with the present state"),
-    _status("401", C.PROVIDER_MISCONFIGURED, 401, 402, 403, 407, 495, 496, 498),
+    _status("403", C.PROVIDER_MISCONFIGURED, 402, 403, 495, 496, 498),
     _status("404", C.INVALID_PAYLOAD, 404, 410),
     _status("413", C.CONTENT_REJECTED, 413),
     _status("451", C.POLICY_VIOLATION, 451, source="RFC 7725"),

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from ..errors import CallRefusedError, RetryLater
-from .exceptions import CANCELLATIONS, EXCEPTION_RULES, REPLY_READERS, WRAPPERS
+from .exceptions import CANCELLATIONS, REPLY_READERS, WRAPPERS
 from .http import HttpReply
 from .rules import Rule, qualified_name
 from .smtp import SmtpReply
@@ -46,6 +46,8 @@ class Kinds:
     __slots__ = ("_by_name", "known")
 
     def __init__(self) -> None:
+        from .exception_rules import EXCEPTION_RULES  # only here: the table is built when the first classifier is
+
         self.known: Final[dict[type[BaseException], Kind]] = {}
         """Those that were met lately."""
         self._by_name: Final[dict[str, list[Rule]]] = {}
