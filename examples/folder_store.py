@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -24,13 +24,13 @@ from retrykit.errors import ConfigurationError
 from retrykit.lease import Lease
 from retrykit.machines import circuit
 from retrykit.machines import claim as machine
-from retrykit.machines.status import FINAL
 from retrykit.stores import (
     Circuit,
     CircuitStore,
     ClaimAnswer,
     ClaimRecord,
     ClaimStore,
+    ClaimTerms,
     DeadLetterPage,
     DeadLetterQuery,
     DeadLetterStore,
@@ -40,7 +40,6 @@ from retrykit.stores import (
     DueMessage,
     Facet,
     Pause,
-    PoisonRule,
     RetryStats,
     RetryStore,
 )
@@ -122,10 +121,10 @@ class FolderClaims(ClaimStore):
             self.folder.write("claim", record.key, record.to_dict())
         return record
 
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self.folder.operation() as now:
             record, answer = machine.take(
-                self._load(key), key, fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now
+                self._load(key), key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
             )
             self._save(record)
             return answer
@@ -345,10 +344,7 @@ class FolderDeliveries(DeliveryStore):
         self.folder = folder
 
     def _load(self, document: Document | None) -> Delivery | None:
-        if document is None:
-            return None
-        document["status"] = DeliveryStatus(document["status"])
-        return Delivery(**document)
+        return None if document is None else Delivery.from_dict(document)
 
     def _all(self) -> list[Delivery]:
         return [delivery for document in self.folder.all("delivery") if (delivery := self._load(document)) is not None]
@@ -358,7 +354,7 @@ class FolderDeliveries(DeliveryStore):
             stored = self._load(self.folder.read("delivery", delivery.message_id))
             new = delivery.after(stored)
             if new is not None:
-                self.folder.write("delivery", new.message_id, attrs.asdict(new))
+                self.folder.write("delivery", new.message_id, new.to_dict())
                 return new
             assert stored is not None
             return stored
@@ -367,9 +363,22 @@ class FolderDeliveries(DeliveryStore):
         with self.folder.operation():
             return self._load(self.folder.read("delivery", message_id))
 
-    def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]:
+    def _by_provider_id(self, provider: str, provider_id: str) -> Delivery | None:
         with self.folder.operation():
-            found = [each for each in self._all() if each.status is status and each.message_id > after]
+            found = [
+                each for each in self._all() if each.provider_id == provider_id and each.provider in (provider, None)
+            ]
+        return found[0] if len(found) == 1 else None
+
+    def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]:
+        return self._page(lambda each: each.status is status, limit, after)
+
+    def _unexpected(self, limit: int, after: str) -> Sequence[Delivery]:
+        return self._page(lambda each: each.is_unexpected, limit, after)
+
+    def _page(self, wanted: Callable[[Delivery], bool], limit: int, after: str) -> Sequence[Delivery]:
+        with self.folder.operation():
+            found = [each for each in self._all() if wanted(each) and each.message_id > after]
         return sorted(found, key=lambda each: each.message_id)[:limit]
 
     def _counts(self) -> Mapping[DeliveryStatus, int]:
@@ -378,7 +387,7 @@ class FolderDeliveries(DeliveryStore):
 
     def _purge(self, before: datetime, limit: int) -> int:
         with self.folder.operation():
-            old = [each for each in self._all() if each.status in FINAL and each.updated_at < before]
+            old = [each for each in self._all() if each.is_settled and each.updated_at < before]
             old.sort(key=lambda each: (each.updated_at, each.message_id))
             for each in old[:limit]:
                 self.folder.delete("delivery", each.message_id)

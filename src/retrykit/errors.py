@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .failure import Failure
 
 __all__ = [
+    "AlreadyInProgressError",
     "BreakerOpenError",
     "CallRefusedError",
     "ConfigurationError",
@@ -23,15 +24,19 @@ __all__ = [
     "InvalidPayloadError",
     "MissingExtraError",
     "NoProviderAvailableError",
+    "OutcomeUnknownError",
     "PayloadTooLargeError",
     "PicklableError",
+    "ResultLostError",
     "RetryLater",
     "RetrykitError",
     "SchemaVersionError",
     "StoreCorruptError",
     "StoreError",
     "StoreUnavailableError",
+    "StoredFailureError",
     "ThrottledError",
+    "WebhookRefusedError",
 ]
 
 
@@ -88,6 +93,19 @@ class InvalidPayloadError(RetrykitError, ValueError):
     """A value cannot be written as JSON, or bytes cannot be read as JSON."""
 
 
+class WebhookRefusedError(RetrykitError, ValueError):
+    """A webhook request was refused before any event was read: nothing shows that the provider sent it, or sent it now.
+
+    The message quotes nothing of the request. `reason` is one of "missing" (a header or field that is signed, or the
+    secret), "signature", "too_old", "in_the_future", "replay", "topic", "certificate" and "too_large".
+    """
+
+    def __init__(self, provider: str, reason: str, detail: str) -> None:
+        super().__init__(f"the webhook of {provider!r} was refused: {detail}")
+        self.provider = provider
+        self.reason = reason
+
+
 class FingerprintMismatchError(RetrykitError, ValueError):
     """A key came back with a payload that differs from the one it was claimed with."""
 
@@ -139,6 +157,50 @@ def _when(retry_after: float | None) -> str:
         if retry_after is None
         else f"for another {plain(round(retry_after, 3))} s"
     )
+
+
+class AlreadyInProgressError(CallRefusedError):
+    """Somebody else is at work under the same key, and the caller did not want to wait until he is done."""
+
+    def __init__(self, key: str, retry_after: float) -> None:
+        super().__init__(
+            f"somebody is at work on the key {key!r} for up to another {max(0.0, retry_after):.3f} s; ask again then, or give the "
+            "guard a longer wait="
+        )
+        self.key = key
+        self.retry_after = max(0.0, retry_after)
+
+
+class OutcomeUnknownError(CallRefusedError):
+    """An earlier call under the same key may have had its effect, and nobody can tell: it is not repeated."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"an earlier call with the key {key!r} may have had its effect, and its outcome is not known; find out and confirm or "
+            "release the key, or give the guard a lookup= that can ask"
+        )
+        self.key = key
+
+
+class ResultLostError(RetrykitError, LookupError):
+    """A call was done before, and what it gave was not kept."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the call with the key {key!r} was done before, and what it gave is not on record; give the guard a recover= that "
+            "makes the result again, or do without it"
+        )
+        self.key = key
+
+
+class StoredFailureError(RetrykitError, RuntimeError):
+    """A call failed for good before, and is not tried again under the same key."""
+
+    def __init__(self, key: str, failure: Failure | None) -> None:
+        seen = "" if failure is None else f" with {failure.error_class}"
+        super().__init__(f"the call with the key {key!r} failed for good before{seen}; use another key to try again")
+        self.key = key
+        self.failure = failure
 
 
 class BreakerOpenError(CallRefusedError):

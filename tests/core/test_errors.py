@@ -17,6 +17,7 @@ FAILURE = Failure(error_class=ErrorClass.NETWORK_TIMEOUT, outcome=Outcome.UNKNOW
 DECISION = Decision(Action.RETRY, 900.0, "network_timeout, retry 1 of 5, waits 900 s")
 
 EXAMPLES: dict[str, BaseException] = {
+    "AlreadyInProgressError": errors.AlreadyInProgressError("order 1", 2.5),
     "BreakerOpenError": errors.BreakerOpenError("ses", 12.5, FAILURE),
     "CallRefusedError": errors.CallRefusedError("not now"),
     "ConfigurationError": errors.ConfigurationError("lease is -1; allowed are finite durations > 0"),
@@ -25,15 +26,19 @@ EXAMPLES: dict[str, BaseException] = {
     "InvalidPayloadError": errors.InvalidPayloadError("not JSON"),
     "MissingExtraError": errors.MissingExtraError("redis", "redis"),
     "NoProviderAvailableError": errors.NoProviderAvailableError({"ses": "open", "backup": "paused"}, None),
+    "OutcomeUnknownError": errors.OutcomeUnknownError("order 1"),
     "PayloadTooLargeError": errors.PayloadTooLargeError(2_000_000, 1_048_576),
     "PicklableError": errors.PicklableError("base"),
+    "ResultLostError": errors.ResultLostError("order 1"),
     "RetryLater": errors.RetryLater(FAILURE, DECISION),
     "RetrykitError": errors.RetrykitError("something"),
     "SchemaVersionError": errors.SchemaVersionError("mail.db", 7, 1),
     "StoreCorruptError": errors.StoreCorruptError("damaged"),
     "StoreError": errors.StoreError("no"),
     "StoreUnavailableError": errors.StoreUnavailableError("locked"),
+    "StoredFailureError": errors.StoredFailureError("order 1", FAILURE),
     "ThrottledError": errors.ThrottledError("ses", 2.0),
+    "WebhookRefusedError": errors.WebhookRefusedError("ses", "signature", "the signature is not that of the provider"),
 }
 
 BUILTINS: dict[str, type[BaseException]] = {
@@ -44,7 +49,10 @@ BUILTINS: dict[str, type[BaseException]] = {
     "InvalidPayloadError": ValueError,
     "MissingExtraError": ImportError,
     "PayloadTooLargeError": ValueError,
+    "ResultLostError": LookupError,
     "StoreUnavailableError": ConnectionError,
+    "StoredFailureError": RuntimeError,
+    "WebhookRefusedError": ValueError,
 }
 
 

@@ -24,9 +24,9 @@ def at(seconds):
     return NOW + timedelta(seconds=seconds)
 
 
-def take(record, *, owner="me", now=NOW, fingerprint=None, lease=LEASE, poison=USUAL):
+def take(record, *, owner="me", now=NOW, fingerprint=None, lease=LEASE, poison=USUAL, **terms):
     """Claim the record's key."""
-    return machine.take(record, "k", fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now)
+    return machine.take(record, "k", fingerprint=fingerprint, owner=owner, lease=lease, terms=machine.ClaimTerms(poison=poison, **terms), now=now)
 
 
 def claimed(record=None, *, owner="me", now=NOW) -> ClaimRecord:

@@ -143,7 +143,7 @@ def test_interrupted_holder_gives_back_what_it_had_and_burns_no_attempt(make, st
     assert attrs.evolve(held.counters, interrupted=1) == record.counters
     assert (held.attempts, held.checks, "the worker was interrupted") == (record.attempts, record.checks, record.note)
     answer = machine.take(
-        record, "k", fingerprint=None, owner="next", lease=LEASE, poison=machine.PoisonRule(), now=at(3)
+        record, "k", fingerprint=None, owner="next", lease=LEASE, terms=machine.ClaimTerms(), now=at(3)
     )[1]
     assert (machine.Claimed if state is ClaimState.FREE else machine.Unknown) is type(answer)
 

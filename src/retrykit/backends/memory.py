@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
@@ -20,10 +20,9 @@ from ..dead_letter import DeadLetter, DeadLetterState
 from ..lease import Lease
 from ..machines import circuit
 from ..machines import claim as machine
-from ..machines.status import FINAL
 from ..message import Message
 from ..stores.circuits import Circuit, CircuitStore, Pause
-from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, PoisonRule
+from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, ClaimTerms
 from ..stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
 from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ..stores.retries import DueMessage, RetryStats, RetryStore
@@ -52,10 +51,10 @@ class _Claims(ClaimStore):
         self._shared = shared
         self._records: dict[str, ClaimRecord] = {}
 
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self._shared.locked() as now:
             self._records[key], answer = machine.take(
-                self._records.get(key), key, fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now
+                self._records.get(key), key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
             )
             return answer
 
@@ -264,21 +263,36 @@ class _Deliveries(DeliveryStore):
     def __init__(self, shared: _Shared) -> None:
         self._shared = shared
         self._rows: dict[str, Delivery] = {}
+        self._of_provider_id: dict[str, set[str]] = {}
 
     def _record(self, delivery: Delivery) -> Delivery:
         with self._shared.locked():
             new = delivery.after(self._rows.get(delivery.message_id))
             if new is not None:
-                self._rows[delivery.message_id] = new
+                self._rows[new.message_id] = new
+                if new.provider_id is not None:
+                    self._of_provider_id.setdefault(new.provider_id, set()).add(new.message_id)
             return self._rows[delivery.message_id]
 
     def _get(self, message_id: str) -> Delivery | None:
         with self._shared.locked():
             return self._rows.get(message_id)
 
-    def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]:
+    def _by_provider_id(self, provider: str, provider_id: str) -> Delivery | None:
         with self._shared.locked():
-            rows = [row for row in self._rows.values() if row.status is status and row.message_id > after]
+            rows = [self._rows[each] for each in self._of_provider_id.get(provider_id, ()) if each in self._rows]
+        found = [row for row in rows if row.provider_id == provider_id and row.provider in (provider, None)]
+        return found[0] if len(found) == 1 else None
+
+    def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]:
+        return self._page(lambda row: row.status is status, limit, after)
+
+    def _unexpected(self, limit: int, after: str) -> Sequence[Delivery]:
+        return self._page(lambda row: row.is_unexpected, limit, after)
+
+    def _page(self, wanted: Callable[[Delivery], bool], limit: int, after: str) -> Sequence[Delivery]:
+        with self._shared.locked():
+            rows = [row for row in self._rows.values() if wanted(row) and row.message_id > after]
         return sorted(rows, key=lambda row: row.message_id)[:limit]
 
     def _counts(self) -> Mapping[DeliveryStatus, int]:
@@ -287,10 +301,12 @@ class _Deliveries(DeliveryStore):
 
     def _purge(self, before: datetime, limit: int) -> int:
         with self._shared.locked():
-            old = [row for row in self._rows.values() if row.status in FINAL and row.updated_at < before]
+            old = [row for row in self._rows.values() if row.is_settled and row.updated_at < before]
             old.sort(key=lambda row: (row.updated_at, row.message_id))
             for row in old[:limit]:
                 del self._rows[row.message_id]
+                if row.provider_id is not None:
+                    self._of_provider_id.get(row.provider_id, set[str]()).discard(row.message_id)
             return len(old[:limit])
 
 

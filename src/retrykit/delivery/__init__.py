@@ -1,18 +1,58 @@
-"""What became of what was sent: a send's answer, questions to the provider, and the events that it reports."""
+"""What became of what was sent: a send's answer, questions to the provider, and what it reports.
 
-from ..classification.provider_event import EventKind, ProviderEvent
-from .bounces import parse_bounce
-from .events import parse_event, parse_events
-from .lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
+The names here are loaded on first use.
+"""
+
+TYPE_CHECKING = False  # as in `retrykit` itself
+if TYPE_CHECKING:
+    from ..classification.provider_event import EventKind, ProviderEvent
+    from .bounces import parse_bounce
+    from .endpoint import WebhookEndpoint
+    from .events import parse_event, parse_events
+    from .lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
+    from .webhooks import MailgunWebhook, PostmarkWebhook, SendGridWebhook, SesWebhook, Webhook
 
 __all__ = [
     "AsyncStatusLookup",
     "EventKind",
+    "MailgunWebhook",
     "NotAccepted",
+    "PostmarkWebhook",
     "ProviderEvent",
+    "SendGridWebhook",
     "Sent",
+    "SesWebhook",
     "StatusLookup",
+    "Webhook",
+    "WebhookEndpoint",
     "parse_bounce",
     "parse_event",
     "parse_events",
 ]
+
+_HOMES = {
+    "..classification.provider_event": "EventKind ProviderEvent",
+    ".bounces": "parse_bounce",
+    ".endpoint": "WebhookEndpoint",
+    ".events": "parse_event parse_events",
+    ".lookup": "AsyncStatusLookup NotAccepted Sent StatusLookup",
+    ".webhooks": "MailgunWebhook PostmarkWebhook SendGridWebhook SesWebhook Webhook",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module it lives in (PEP 562)."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

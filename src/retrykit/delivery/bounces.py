@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+import attrs
+
 from ..classification.provider_event import EventKind, ProviderEvent
 from ..classification.smtp import SmtpReply
 from ..errors import ConfigurationError
+from .metadata import HEADER
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -50,8 +53,8 @@ def parse_bounce(message: bytes | str | Message[str, str]) -> tuple[ProviderEven
 
     Returns:
         An event for each recipient that is reported on, in order; their `provider` is "dsn". Without any that can be read, one
-        event of the kind "other" with the mail's own text. `message_id` is the Message-ID of the mail that bounced, where it
-        is quoted.
+        event of the kind "other" with the mail's own text. `provider_id` is the Message-ID of the mail that bounced, where it
+        is quoted, and `message_id` what stands in its X-Retrykit-Id (`smtp_headers`), or without one its Message-ID.
 
     Raises:
         ConfigurationError: it is none of these.
@@ -76,12 +79,14 @@ def parse_bounce(message: bytes | str | Message[str, str]) -> tuple[ProviderEven
     except RecursionError:  # parts within parts within parts: nobody writes that to be read
         mail = _mail(b"")
         parts = [mail]
-    bounced_id = _bounced_id(parts)
+    known = _enclosed(parts, "message-id")
+    own = _enclosed(parts, HEADER) or known
     events: list[ProviderEvent] = []
     for fields in _groups(parts):
-        if len(events) < MAX_RECIPIENTS and (event := _event(fields, bounced_id)) is not None:
+        if len(events) < MAX_RECIPIENTS and (event := _event(fields)) is not None:
             events.append(event)
-    return tuple(events) or tuple(_of_prose(mail, parts, bounced_id))
+    events = events or list(_of_prose(mail, parts))
+    return tuple(attrs.evolve(event, provider_id=known, message_id=own) for event in events)
 
 
 def _mail(message: object) -> Mail:
@@ -109,7 +114,7 @@ def _groups(parts: Sequence[Mail]) -> Iterator[Mail]:
                     yield group
 
 
-def _event(fields: Mail, bounced_id: str | None) -> ProviderEvent | None:
+def _event(fields: Mail) -> ProviderEvent | None:
     """Read the fields of one recipient."""
     found = _STATUS.search(_field(fields, "status"))
     status = found[0] if found else None
@@ -128,7 +133,6 @@ def _event(fields: Mail, bounced_id: str | None) -> ProviderEvent | None:
         reply=SmtpReply(None, diagnostic, enhanced_code=_own_status(status, diagnostic))
         if diagnostic or status
         else None,
-        message_id=bounced_id,
         recipient=recipient or None,
     )
 
@@ -140,7 +144,7 @@ def _own_status(status: str | None, diagnostic: str) -> str | None:
     )
 
 
-def _of_prose(mail: Mail, parts: Sequence[Mail], bounced_id: str | None) -> Iterator[ProviderEvent]:
+def _of_prose(mail: Mail, parts: Sequence[Mail]) -> Iterator[ProviderEvent]:
     """Read a bounce without fields for recipients: one event for each that the header names, or one for nobody."""
     prose = next((text for part in parts if (text := _text(part))), "")
     found = _REPLY.search(prose)
@@ -148,9 +152,7 @@ def _of_prose(mail: Mail, parts: Sequence[Mail], bounced_id: str | None) -> Iter
     named = [address.strip() for address in _field(mail, "x-failed-recipients").split(",") if address.strip()]
     kind = EventKind.BOUNCED if named or found else EventKind.OTHER
     for recipient in (*named[:MAX_RECIPIENTS],) or (None,):
-        yield ProviderEvent(
-            provider=_PROVIDER, kind=kind, text=prose, reply=reply, message_id=bounced_id, recipient=recipient
-        )
+        yield ProviderEvent(provider=_PROVIDER, kind=kind, text=prose, reply=reply, recipient=recipient)
 
 
 def _text(part: Mail) -> str:
@@ -163,15 +165,15 @@ def _text(part: Mail) -> str:
     return payload[:_MAX_PROSE].decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
 
-def _bounced_id(parts: Sequence[Mail]) -> str | None:
-    """Return the Message-ID of the mail that bounced, from the copy or the header that is enclosed."""
+def _enclosed(parts: Sequence[Mail], name: str) -> str | None:
+    """Return a field of the mail that bounced, from the copy or the header that is enclosed."""
     for part in parts:
-        if part is not parts[0] and (found := _field(part, "message-id").strip()):
+        if part is not parts[0] and (found := _field(part, name).strip()):
             return found
         if part.get_content_type() == "text/rfc822-headers":
             for line in str(part.get_payload()).splitlines():
-                name, colon, value = line.partition(":")
-                if colon and name.strip().lower() == "message-id":
+                field, colon, value = line.partition(":")
+                if colon and field.strip().lower() == name.lower():
                     return value.strip()
     return None
 

@@ -32,6 +32,7 @@ __all__ = [
     "ClaimAnswer",
     "ClaimRecord",
     "ClaimState",
+    "ClaimTerms",
     "Claimed",
     "Counters",
     "Done",
@@ -103,6 +104,18 @@ class PoisonRule:
 
 
 @attrs.frozen(kw_only=True)
+class ClaimTerms:
+    """On which terms a key is claimed."""
+
+    poison: PoisonRule = PoisonRule()
+    """Over how many crashes the message is settled as poison instead of granted."""
+    sending: bool = False
+    """Whether the send begins with the claim: a holder that is lost may have sent."""
+    ttl: float | None = None
+    """Seconds after which a settled key counts as new; None: never."""
+
+
+@attrs.frozen(kw_only=True, slots=False)  # with a dictionary it is copied at a tenth of the cost
 class ClaimRecord:
     """Everything that decisions about one message rest on."""
 
@@ -130,6 +143,8 @@ class ClaimRecord:
     """The latest decision in one sentence."""
     is_unsure: bool = False
     """Settled without having been sent, and without knowing that it was not."""
+    result: str | None = None
+    """What the call gave, packed as JSON, where that is kept."""
     attempts: tuple[Attempt, ...] = ()
     schema_version: int = SCHEMA_VERSION
     """Of the shape it was written in; what a newer retrykit wrote keeps its number."""
@@ -179,6 +194,7 @@ class ClaimRecord:
             "checks": self.checks,
             "note": self.note,
             "is_unsure": self.is_unsure,
+            **({} if self.result is None else {"result": self.result}),
             "attempts": [attempt.to_dict() for attempt in self.attempts],
         }
 
@@ -200,6 +216,7 @@ class ClaimRecord:
             reason=None if reason is None else DeadLetterReason(cast("str", reason)),
             counters=Counters(*cast("list[int]", rest.pop("counters"))),
             attempts=tuple(Attempt.from_dict(attempt) for attempt in attempts),
+            result=cast("str | None", rest.pop("result", None)),
             **plain,  # type: ignore[arg-type]
             extra=rest,
         )
@@ -257,6 +274,14 @@ ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done
 """What a claim is answered; match on it."""
 
 
+def _changed(record: ClaimRecord, **changes: object) -> ClaimRecord:
+    """Return the record with some fields changed; what `attrs.evolve` does, without its checks, of which there are none here."""
+    new = object.__new__(ClaimRecord)
+    new.__dict__.update(record.__dict__)
+    new.__dict__.update(changes)
+    return new
+
+
 def take(
     record: ClaimRecord | None,
     key: str,
@@ -264,23 +289,28 @@ def take(
     fingerprint: str | None,
     owner: str,
     lease: float,
-    poison: PoisonRule,
+    terms: ClaimTerms,
     now: datetime,
 ) -> tuple[ClaimRecord, ClaimAnswer]:
     """Answer a claim on `key`; return the record to store and the answer.
 
-    A repeated claim by the same owner, whose first answer was lost, is granted again.
+    A repeated claim by the same owner, whose first answer was lost, is granted again; a holder that claims with `sending` does
+    not begin before it has the answer.
 
     Raises:
         FingerprintMismatchError: the key was claimed before with another payload.
     """
+    if record is not None and terms.ttl is not None and is_expired(record, now - timedelta(seconds=terms.ttl)):
+        record = ClaimRecord(
+            key=key, seq=record.seq, generation=record.generation + 1, opened_at=now, fingerprint=fingerprint
+        )
     if record is None:
         record = ClaimRecord(key=key, opened_at=now, fingerprint=fingerprint)
     elif fingerprint is not None and record.fingerprint not in (None, fingerprint):
         raise FingerprintMismatchError(key)
     if record.lease is not None and not record.lease.is_over(now):
-        if record.lease.owner == owner and record.state is not ClaimState.SENDING:
-            return record, Claimed(record) if record.state is ClaimState.CLAIMED else Unknown(record)
+        if record.lease.owner == owner and (record.state is not ClaimState.SENDING or terms.sending):
+            return record, Unknown(record) if record.state is ClaimState.UNKNOWN else Claimed(record)
         return record, InProgress(record, record.lease.deadline)
     record = _without_lapsed_holder(record, now)
     if record.state is ClaimState.DONE:
@@ -290,11 +320,12 @@ def take(
     if record.state is ClaimState.UNKNOWN:
         record = _hold(record, ClaimState.UNKNOWN, owner, lease, now)
         return record, Unknown(record)
-    if record.crashes_since(now - timedelta(seconds=poison.window)) >= poison.limit:
+    if record.crashes_since(now - timedelta(seconds=terms.poison.window)) >= terms.poison.limit:
         record = _convict(record, now)
         return record, Done(record, convicted=True)
     counters = attrs.evolve(record.counters, started=record.counters.started + 1)
-    record = attrs.evolve(_hold(record, ClaimState.CLAIMED, owner, lease, now), counters=counters)
+    state = ClaimState.SENDING if terms.sending else ClaimState.CLAIMED
+    record = _changed(_hold(record, state, owner, lease, now), counters=counters)
     return record, Claimed(record)
 
 
@@ -321,7 +352,7 @@ def is_unsettled(record: ClaimRecord, now: datetime) -> bool:
 
 def _hold(record: ClaimRecord, state: ClaimState, owner: str, lease: float, now: datetime) -> ClaimRecord:
     seq = record.seq + 1
-    return attrs.evolve(record, state=state, seq=seq, lease=Lease.granted(owner, seq, now, lease), not_before=None)
+    return _changed(record, state=state, seq=seq, lease=Lease.granted(owner, seq, now, lease), not_before=None)
 
 
 def _without_lapsed_holder(record: ClaimRecord, now: datetime) -> ClaimRecord:
@@ -330,7 +361,7 @@ def _without_lapsed_holder(record: ClaimRecord, now: datetime) -> ClaimRecord:
     if lease is None:
         return record
     if record.state is ClaimState.UNKNOWN:  # it only asked; nothing was tried
-        return attrs.evolve(record, lease=None)
+        return _changed(record, lease=None)
     sending = record.state is ClaimState.SENDING
     failure = Failure(
         error_class=ErrorClass.INTERNAL_ERROR,
@@ -342,7 +373,7 @@ def _without_lapsed_holder(record: ClaimRecord, now: datetime) -> ClaimRecord:
     )
     action = Action.VERIFY if sending else Action.RETRY
     attempt = _attempt(record, failure, action, 0.0, "the worker was lost", min(lease.deadline, now), lease.owner)
-    return attrs.evolve(
+    return _changed(
         record,
         state=ClaimState.UNKNOWN if sending else ClaimState.FREE,
         lease=None,
@@ -360,9 +391,9 @@ def _convict(record: ClaimRecord, now: datetime) -> ClaimRecord:
     )
     note = "poison message, quarantined unprocessed"
     attempt = _attempt(record, failure, Action.DEAD_LETTER, 0.0, note, now, None)
-    record = attrs.evolve(record, note=note)
+    record = _changed(record, note=note)
     dead = _done(record, DispositionKind.DEAD_LETTERED, DeadLetterReason.POISON_MESSAGE, letter=True)
-    return attrs.evolve(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
+    return _changed(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
 
 
 def is_crash(attempt: Attempt) -> bool:
@@ -375,7 +406,7 @@ def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: dat
     if record is None or record.state not in (ClaimState.CLAIMED, ClaimState.SENDING):
         return None
     renewed = renew(record, token, lease=lease, now=now)
-    return None if renewed is None else attrs.evolve(renewed, state=ClaimState.SENDING)
+    return None if renewed is None else _changed(renewed, state=ClaimState.SENDING)
 
 
 def renew(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
@@ -385,7 +416,7 @@ def renew(record: ClaimRecord | None, token: int, *, lease: float, now: datetime
     """
     if record is None or record.seq != token or record.lease is None:
         return None
-    return attrs.evolve(record, lease=record.lease.renewed(now, lease))
+    return _changed(record, lease=record.lease.renewed(now, lease))
 
 
 def write(
@@ -399,12 +430,12 @@ def write(
         return None
     if stored.seq == token and stored.lease is not None:
         waits = settled.state in (ClaimState.WAITING, ClaimState.UNKNOWN)
-        return attrs.evolve(
+        return _changed(
             settled,
             not_before=later(now, delay) if waits else None,
             settled_at=now if settled.state is ClaimState.DONE else None,
         )
-    same = attrs.evolve(settled, not_before=stored.not_before, settled_at=stored.settled_at)
+    same = _changed(settled, not_before=stored.not_before, settled_at=stored.settled_at)
     return stored if stored == same else None
 
 
@@ -418,9 +449,9 @@ def confirm(
     if record is None:
         record = ClaimRecord(key=key, opened_at=now)
     if record.disposition is not DispositionKind.SENT:
-        return attrs.evolve(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
-    known = attrs.evolve(record, provider=record.provider or provider, provider_id=record.provider_id or provider_id)
-    return record if known == record else attrs.evolve(known, seq=record.seq + 1)
+        return _changed(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
+    known = _changed(record, provider=record.provider or provider, provider_id=record.provider_id or provider_id)
+    return record if known == record else _changed(known, seq=record.seq + 1)
 
 
 def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecord:
@@ -436,8 +467,8 @@ def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecor
         record = _without_lapsed_holder(record, now)
     if record.state not in (ClaimState.FREE, ClaimState.WAITING):
         return record
-    record = attrs.evolve(record, note="cancelled by the application")
-    return attrs.evolve(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
+    record = _changed(record, note="cancelled by the application")
+    return _changed(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
 
 
 def is_expired(record: ClaimRecord, before: datetime) -> bool:
@@ -445,17 +476,25 @@ def is_expired(record: ClaimRecord, before: datetime) -> bool:
     return record.state is ClaimState.DONE and record.settled_at is not None and record.settled_at < before
 
 
-def sent(record: ClaimRecord, *, provider: str | None = None, provider_id: str | None = None) -> ClaimRecord:
-    """Return the record after the provider accepted the message."""
-    done = _done(attrs.evolve(record, note="", is_unsure=False), DispositionKind.SENT, None, letter=False)
-    return attrs.evolve(done, provider=provider, provider_id=provider_id)
+def sent(
+    record: ClaimRecord, *, provider: str | None = None, provider_id: str | None = None, result: str | None = None
+) -> ClaimRecord:
+    """Return the record after the provider accepted the message; `result` is what the call gave, packed."""
+    done = _done(_changed(record, note="", is_unsure=False), DispositionKind.SENT, None, letter=False)
+    return _changed(done, provider=provider, provider_id=provider_id, result=result)
+
+
+def released(record: ClaimRecord, failure: Failure, *, failed_at: datetime) -> ClaimRecord:
+    """Return the record after a try that had no effect, and that anybody may repeat at once."""
+    decision = Decision(Action.RETRY, 0.0, f"{failure.error_class}, nothing was done")
+    return _changed(failed(record, failure, decision, failed_at=failed_at), state=ClaimState.FREE)
 
 
 def failed(record: ClaimRecord, failure: Failure, decision: Decision, *, failed_at: datetime) -> ClaimRecord:
     """Return the record after a failed try and the decision on it."""
     worker = record.lease.owner if record.lease else None
     attempt = _attempt(record, failure, decision.action, decision.delay, decision.reason, failed_at, worker)
-    record = attrs.evolve(
+    record = _changed(
         record,
         attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:],
         counters=attrs.evolve(record.counters, failed=record.counters.failed + 1),
@@ -471,14 +510,14 @@ def decided(record: ClaimRecord, decision: Decision, *, is_unsure: bool = False)
         decision: what is to be done.
         is_unsure: whether the message may have been sent, for all that is known.
     """
-    record = attrs.evolve(record, note=decision.reason)
+    record = _changed(record, note=decision.reason)
     if decision.action is Action.RETRY:
         return _let_go(record, ClaimState.WAITING)
     if decision.action is Action.VERIFY:
         return _let_go(record, ClaimState.UNKNOWN, checks=record.checks + (record.state is ClaimState.UNKNOWN))
     letter = decision.action is not Action.MARK_BOUNCED or decision.audit
     settled = _done(record, DISPOSITIONS[decision.action], decision.dead_letter_reason, letter=letter)
-    return attrs.evolve(settled, is_unsure=is_unsure)
+    return _changed(settled, is_unsure=is_unsure)
 
 
 def interrupted(record: ClaimRecord) -> ClaimRecord:
@@ -486,7 +525,7 @@ def interrupted(record: ClaimRecord) -> ClaimRecord:
     counters = attrs.evolve(record.counters, interrupted=record.counters.interrupted + 1)
     state = ClaimState.FREE if record.state is ClaimState.CLAIMED else ClaimState.UNKNOWN
     given_back = _let_go(record, state, checks=record.checks)
-    return attrs.evolve(given_back, counters=counters, note="the worker was interrupted")
+    return _changed(given_back, counters=counters, note="the worker was interrupted")
 
 
 DISPOSITIONS: Final = {
@@ -502,13 +541,13 @@ def _done(
     record: ClaimRecord, disposition: DispositionKind, reason: DeadLetterReason | None, *, letter: bool
 ) -> ClaimRecord:
     letter_id = dead_letter_id(record.key, record.generation) if letter else record.dead_letter_id
-    return attrs.evolve(
+    return _changed(
         _let_go(record, ClaimState.DONE), disposition=disposition, reason=reason, dead_letter_id=letter_id
     )
 
 
 def _let_go(record: ClaimRecord, state: ClaimState, *, checks: int = 0) -> ClaimRecord:
-    return attrs.evolve(record, state=state, seq=record.seq + 1, lease=None, not_before=None, checks=checks)
+    return _changed(record, state=state, seq=record.seq + 1, lease=None, not_before=None, checks=checks)
 
 
 def _attempt(

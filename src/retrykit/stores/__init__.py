@@ -14,6 +14,7 @@ from .claims import (
     ClaimRecord,
     ClaimState,
     ClaimStore,
+    ClaimTerms,
     Counters,
     Done,
     InProgress,
@@ -22,7 +23,7 @@ from .claims import (
     Unknown,
 )
 from .dead_letters import AsyncDeadLetterStore, DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
-from .deliveries import AsyncDeliveryStore, Delivery, DeliveryStatus, DeliveryStore
+from .deliveries import AsyncDeliveryStore, Delivery, DeliveryEvent, DeliveryFailure, DeliveryStatus, DeliveryStore
 from .retries import AsyncRetryStore, DueMessage, RetryStats, RetryStore
 
 __all__ = [
@@ -39,12 +40,15 @@ __all__ = [
     "ClaimRecord",
     "ClaimState",
     "ClaimStore",
+    "ClaimTerms",
     "Claimed",
     "Counters",
     "DeadLetterPage",
     "DeadLetterQuery",
     "DeadLetterStore",
     "Delivery",
+    "DeliveryEvent",
+    "DeliveryFailure",
     "DeliveryStatus",
     "DeliveryStore",
     "Done",

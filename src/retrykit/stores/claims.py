@@ -24,6 +24,7 @@ from ..machines.claim import (
     Claimed,
     ClaimRecord,
     ClaimState,
+    ClaimTerms,
     Counters,
     Done,
     InProgress,
@@ -40,6 +41,7 @@ __all__ = [
     "ClaimRecord",
     "ClaimState",
     "ClaimStore",
+    "ClaimTerms",
     "Claimed",
     "Counters",
     "Done",
@@ -55,7 +57,7 @@ class _Claims(abc.ABC):
 
     @abc.abstractmethod
     def _claim(
-        self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule
+        self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
     ) -> Awaitable[ClaimAnswer] | ClaimAnswer: ...
 
     @abc.abstractmethod
@@ -92,10 +94,20 @@ class _Claims(abc.ABC):
     def _purge(self, before: datetime, limit: int) -> Awaitable[int] | int: ...
 
     def _claim_flow(
-        self, key: str, fingerprint: str | None, owner: str, lease: Duration, poison: PoisonRule
+        self,
+        key: str,
+        fingerprint: str | None,
+        owner: str,
+        lease: Duration,
+        poison: PoisonRule,
+        sending: bool,
+        ttl: Duration | None,
     ) -> Steps[ClaimAnswer]:
         length = seconds(lease, "lease", positive=True)
-        answer = yield from do(self._claim, check_id(key, "key"), fingerprint, owner, length, poison)
+        terms = ClaimTerms(
+            poison=poison, sending=sending, ttl=None if ttl is None else seconds(ttl, "ttl", positive=True)
+        )
+        answer = yield from do(self._claim, check_id(key, "key"), fingerprint, owner, length, terms)
         return cast("ClaimAnswer", answer)  # checkers widen the union
 
     def _claim_unknown_flow(self, key: str, owner: str, lease: Duration) -> Steps[ClaimRecord | None]:
@@ -138,7 +150,7 @@ class ClaimStore(_Claims):
 
     @abc.abstractmethod
     def _claim(
-        self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule
+        self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
     ) -> ClaimAnswer: ...
 
     @abc.abstractmethod
@@ -177,6 +189,8 @@ class ClaimStore(_Claims):
         fingerprint: str | None = None,
         lease: Duration = 30.0,
         poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
+        sending: bool = False,
+        ttl: Duration | None = None,
     ) -> ClaimAnswer:
         """Ask for the work on `key`.
 
@@ -186,6 +200,8 @@ class ClaimStore(_Claims):
             fingerprint: a digest of the payload, to spot a key that is used for another one; None does not look.
             lease: for how long the caller wants to hold it, > 0.
             poison: over how many crashes the message is settled as poison instead of granted.
+            sending: whether the send begins with the claim, which saves `begin_send`: a holder that is lost may have sent.
+            ttl: for how long a settled key counts; after that it is granted as if it were new. None: for good.
 
         Returns:
             `Claimed` when nobody holds it, it is not settled and no wait is running; a holder whose lease ended before
@@ -195,7 +211,7 @@ class ClaimStore(_Claims):
             FingerprintMismatchError: the key was claimed before with another payload.
             InvalidMessageError: the key is not allowed.
         """
-        return run(self._claim_flow(key, fingerprint, owner, lease, poison))
+        return run(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl))
 
     @final
     def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:
@@ -310,7 +326,7 @@ class AsyncClaimStore(_Claims):
 
     @abc.abstractmethod
     async def _claim(
-        self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule
+        self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
     ) -> ClaimAnswer: ...
 
     @abc.abstractmethod
@@ -349,9 +365,11 @@ class AsyncClaimStore(_Claims):
         fingerprint: str | None = None,
         lease: Duration = 30.0,
         poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
+        sending: bool = False,
+        ttl: Duration | None = None,
     ) -> ClaimAnswer:
         """Ask for the work on `key`, as `ClaimStore.claim`."""
-        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison))
+        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl))
 
     @final
     async def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:

@@ -7,7 +7,18 @@ from datetime import timedelta
 import attrs
 
 from retrykit.backends.memory import _Claims, _Shared
-from retrykit.stores import Claimed, ClaimRecord, ClaimState, ClaimStore, Done, InProgress, NotDue, PoisonRule, Unknown
+from retrykit.stores import (
+    Claimed,
+    ClaimRecord,
+    ClaimState,
+    ClaimStore,
+    ClaimTerms,
+    Done,
+    InProgress,
+    NotDue,
+    PoisonRule,
+    Unknown,
+)
 from retrykit.stores.claims import ClaimAnswer
 from retrykit.testing.conformance import ClaimStoreSuite, Place
 
@@ -34,8 +45,8 @@ class TestClaimThatIgnoresTheHolder(Mutant):
 
 
 class EndsEarly(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
-        return super()._claim(key, fingerprint, owner, max(lease - 0.001, 0.001), poison)
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(key, fingerprint, owner, max(lease - 0.001, 0.001), terms)
 
 
 class TestLeaseThatEndsAMillisecondEarly(Mutant):
@@ -44,8 +55,8 @@ class TestLeaseThatEndsAMillisecondEarly(Mutant):
 
 
 class NeverEnds(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
-        return super()._claim(key, fingerprint, owner, 1e9, poison)
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(key, fingerprint, owner, 1e9, terms)
 
 
 class TestLeaseThatNeverEnds(Mutant):
@@ -54,8 +65,8 @@ class TestLeaseThatNeverEnds(Mutant):
 
 
 class FixedLease(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
-        return super()._claim(key, fingerprint, owner, min(lease, 60), poison)
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(key, fingerprint, owner, min(lease, 60), terms)
 
 
 class TestLeaseThatCannotBeLong(Mutant):
@@ -114,8 +125,8 @@ class TestDelayOfZeroTakenForNone(Mutant):
 
 
 class EarlyRetry(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
-        answer = super()._claim(key, fingerprint, owner, lease, poison)
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        answer = super()._claim(key, fingerprint, owner, lease, terms)
         with self._shared.locked() as now:
             early = isinstance(answer, NotDue) and answer.due_at - now < timedelta(seconds=1)
         return Claimed(answer.record) if early else answer
@@ -219,8 +230,8 @@ class TestClaimThatCannotBeRepeated(Mutant):
 
 
 class Renewing(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
-        answer = super()._claim(key, fingerprint, owner, lease, poison)
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        answer = super()._claim(key, fingerprint, owner, lease, terms)
         if isinstance(answer, Claimed):
             return Claimed(self._renew(key, answer.record.seq, lease))
         return answer
@@ -242,6 +253,36 @@ class SameOwner(_Claims):
 class TestOwnerThatNeverLosesItsHold(Mutant):
     broken = SameOwner
     caught_by = ("test_owner_that_comes_back_after_its_lease_is_a_new_holder",)
+
+
+class NeverSending(_Claims):
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(key, fingerprint, owner, lease, attrs.evolve(terms, sending=False))
+
+
+class TestClaimThatForgetsThatItSends(Mutant):
+    broken = NeverSending
+    caught_by = ("test_claim_that_sends_at_once_is_unknown_when_its_holder_is_lost",)
+
+
+class ForEver(_Claims):
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(key, fingerprint, owner, lease, attrs.evolve(terms, ttl=None))
+
+
+class TestSettledKeyThatCountsForEver(Mutant):
+    broken = ForEver
+    caught_by = ("test_settled_key_counts_for_its_time",)
+
+
+class NoResult(_Claims):
+    def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
+        return super()._settle(attrs.evolve(record, result=None), token, delay)
+
+
+class TestResultThatIsLost(Mutant):
+    broken = NoResult
+    caught_by = ("test_result_is_kept_as_it_was_stored",)
 
 
 class CrashIsAFlag(_Claims):
@@ -272,8 +313,10 @@ class TestPoisonThatIsNotStored(Mutant):
 
 
 class OwnRule(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
-        return super()._claim(key, fingerprint, owner, lease, attrs.evolve(poison, window=PoisonRule().window))
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(
+            key, fingerprint, owner, lease, attrs.evolve(terms, poison=PoisonRule(limit=terms.poison.limit))
+        )
 
 
 class TestPoisonRuleWithoutItsWindow(Mutant):

@@ -11,7 +11,7 @@ from retrykit.backends.memory import _Claims, _Shared
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.backends.sqlite.claims import Claims
 from retrykit.machines import claim as machine
-from retrykit.stores import AsyncClaimStore, ClaimRecord, ClaimStore, PoisonRule
+from retrykit.stores import AsyncClaimStore, ClaimRecord, ClaimStore, ClaimTerms
 from retrykit.stores.claims import ClaimAnswer
 from retrykit.testing.conformance import ClaimStoreSuite, Place
 from tests.stores.mutants.breakages import gap, leaving_answers_behind
@@ -25,12 +25,12 @@ class Mutant(ClaimStoreSuite):
 
 
 class ReadThenWrite(_Claims):
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self._shared.locked() as now:
             record = self._records.get(key)
         gap()
         record, answer = machine.take(
-            record, key, fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now
+            record, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
         )
         with self._shared.locked():
             self._records[key] = record

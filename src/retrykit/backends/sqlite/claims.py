@@ -10,7 +10,7 @@ from typing import cast
 from ... import codec
 from ...codec import JSON
 from ...machines import claim as machine
-from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, PoisonRule
+from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, ClaimTerms
 from ...times import to_millis
 from .database import Database
 from .rows import readable
@@ -24,11 +24,11 @@ class Claims(ClaimStore):
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, poison: PoisonRule) -> ClaimAnswer:
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
             record, answer = machine.take(
-                before, key, fingerprint=fingerprint, owner=owner, lease=lease, poison=poison, now=now
+                before, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
             )
             if record is not before:
                 _save(db, record)

@@ -11,7 +11,7 @@ from ...decision import Action, Decision, DispositionKind
 from ...errors import ConfigurationError
 from ...machines import claim as machine
 from ...stores.claims import Claimed, ClaimRecord, ClaimState, ClaimStore, Counters, Done, Unknown
-from .claims_states import DEAD, HELD, RETRY, STATES, UNHELD, VERIFY, claimed, following, sending, settled
+from .claims_states import DEAD, HELD, RETRY, STATES, TIMEOUT, UNHELD, VERIFY, claimed, following, sending, settled
 from .suite import StoreSuite, SuiteClock
 
 __all__ = ["ClaimSettlingTests"]
@@ -41,6 +41,23 @@ class ClaimSettlingTests(StoreSuite[ClaimStore]):
         assert (ClaimState.DONE, disposition, None) == (record.state, record.disposition, record.not_before)
         assert record == store.get("k")
         assert Done(record) == store.claim("k", owner="other")
+
+    @pytest.mark.parametrize("result", [None, "null", '""', "0", '{"a":"\\u00fc"}', "\N{PILE OF POO}", '"x"' * 5000])
+    def test_result_is_kept_as_it_was_stored(self, store: ClaimStore, result: str | None) -> None:
+        """None is not the same as a result of null, and neither is the same as nothing said."""
+        held = sending(store)
+        done = store.settle(machine.sent(held, result=result), held.seq)
+        assert done is not None
+        assert (done.result, done) == (result, store.get("k"))
+        assert Done(done) == store.claim("k", owner="other")
+
+    def test_released_key_is_granted_at_once(self, store: ClaimStore) -> None:
+        """A try that had no effect stays in the history, and nobody waits for it."""
+        held = sending(store)
+        stored = store.settle(machine.released(held, TIMEOUT, failed_at=held.opened_at), held.seq)
+        assert stored is not None
+        assert (ClaimState.FREE, Counters(started=1, failed=1)) == (stored.state, stored.counters)
+        assert claimed(store, owner="next").attempts == stored.attempts
 
     @pytest.mark.parametrize("decision", [RETRY, VERIFY], ids=["retry", "verify"])
     def test_wait_is_counted_by_the_clock_of_the_store(

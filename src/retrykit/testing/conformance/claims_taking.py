@@ -288,6 +288,40 @@ class ClaimTakingTests(StoreSuite[ClaimStore]):
         assert again is not None
         assert isinstance(store.claim("k", owner="last"), Done)
 
+    def test_claim_that_sends_at_once_is_unknown_when_its_holder_is_lost(
+        self, store: ClaimStore, clock: SuiteClock
+    ) -> None:
+        """The send begins with the claim, without a further step; asked again before its answer came, it is granted again."""
+        answer = store.claim("k", owner="me", lease=30, sending=True)
+        assert isinstance(answer, Claimed)
+        assert (ClaimState.SENDING, 1) == (answer.record.state, answer.record.counters.started)
+        assert answer == store.claim("k", owner="me", lease=30, sending=True)
+        assert isinstance(store.claim("k", owner="other", sending=True), InProgress)
+        assert store.settle(machine.sent(answer.record), answer.record.seq - 1) is None
+        clock.advance("30s")
+        assert isinstance(store.claim("k", owner="other", sending=True), Unknown)
+
+    def test_settled_key_counts_for_its_time(self, store: ClaimStore, clock: SuiteClock) -> None:
+        """After that it is granted as if it were new, with a token that never was; whoever names no time sees it settled."""
+        record = claimed(store)
+        done = store.settle(machine.sent(record), record.seq)
+        assert done is not None
+        clock.advance("59999ms")
+        assert isinstance(store.claim("k", owner="next", ttl="1m"), Done)
+        clock.advance("2ms")
+        assert isinstance(store.claim("k", owner="next"), Done)
+        answer = store.claim("k", owner="next", ttl="1m", fingerprint="another")
+        assert isinstance(answer, Claimed)
+        assert (done.seq + 1, done.generation + 1) == (answer.record.seq, answer.record.generation)
+        assert (Counters(started=1), None, ()) == (answer.record.counters, answer.record.result, answer.record.attempts)
+        assert store.settle(machine.sent(record), record.seq) is None
+
+    def test_unfinished_key_counts_for_ever(self, store: ClaimStore, clock: SuiteClock) -> None:
+        """No time makes an unknown send new."""
+        sending(store)
+        clock.advance("9d")
+        assert isinstance(store.claim("k", owner="next", ttl="1m"), Unknown)
+
     def test_lapsed_send_is_unknown_and_has_one_verifier(self, store: ClaimStore, clock: SuiteClock) -> None:
         """Whoever claims the message, or whoever looks for such sends; and if it goes as well, the next one."""
         sending(store)

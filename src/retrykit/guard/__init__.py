@@ -1,0 +1,264 @@
+"""The idempotency guard: a call with a key is made once, and repeated calls get what the first one gave.
+
+It stands on the claim store: one record per key, an exclusive hold with a lease that is renewed while the call runs, and a fencing
+token. What makes it different from a cache: a call that was lost in the middle may have had its effect, and is looked up or told
+of, never simply repeated.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Collection
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, Unpack, cast
+
+from .._steps import Steps, arun, is_async, run
+from ..errors import ConfigurationError
+from ..retrying.functions import check_function
+from .flow import GuardFlow, GuardOptions
+from .hold import Hold, current_hold
+from .renewal import AsyncRenewals, Renewals
+
+if TYPE_CHECKING:
+    from ..stores.claims import AsyncClaimStore, ClaimStore
+
+__all__ = ["AsyncIdempotencyGuard", "GuardOptions", "Hold", "IdempotencyGuard", "current_hold"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Fingerprint: TypeAlias = Callable[..., object] | Collection[str]
+"""What a key belongs to: a function of the call's arguments, or the names of some of them."""
+
+
+def _of_call(fn: Callable[..., object], fingerprint: Fingerprint | None) -> Callable[..., object] | None:
+    """Return the function that makes the fingerprint's payload of a call's arguments."""
+    if fingerprint is None or callable(fingerprint):
+        return fingerprint
+    names = tuple(fingerprint)
+    signature = inspect.signature(fn)
+    unknown = [name for name in names if name not in signature.parameters]
+    if unknown or not names:
+        raise ConfigurationError(
+            f"fingerprint is {list(names)!r}; allowed are names of parameters of {fn!r}: {', '.join(signature.parameters)}"
+        )
+
+    def chosen(*args: object, **kwargs: object) -> object:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return {name: bound.arguments[name] for name in names}
+
+    return chosen
+
+
+class IdempotencyGuard:
+    """Makes calls once per key, for synchronous callers.
+
+    Safe to share between threads. Two round trips to the store for a call, one for a repetition.
+
+    Args:
+        store: the claims, of any backend: `backend.claims`. Keys of guards that share a store need a namespace each.
+        options: see `GuardOptions`.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+        TypeError: there is no option of that name.
+
+    Example:
+        >>> from retrykit.backends.memory import MemoryBackend
+        >>> guard = IdempotencyGuard(MemoryBackend().claims)
+        >>> def charge(cents: int) -> str:
+        ...     print("charging", cents)
+        ...     return "receipt 7"
+        >>> guard.call("order 1", charge, 500)
+        charging 500
+        'receipt 7'
+        >>> guard.call("order 1", charge, 500)
+        'receipt 7'
+    """
+
+    def __init__(self, store: ClaimStore, **options: Unpack[GuardOptions]) -> None:
+        def renewals(lease: float) -> Renewals:
+            return Renewals(lease, lambda hold: store.renew(hold.store_key, hold.record.seq, lease=lease))
+
+        self._flow = GuardFlow(store, renewals, lambda clock: clock.sleep, options)
+
+    def call(self, key: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function, unless that was done under the key before.
+
+        Args:
+            key: 1 to 255 characters, its namespace included.
+            fn: what is to happen once.
+            args: its arguments.
+            kwargs: its arguments by name.
+
+        Returns:
+            What it gave, now or then.
+
+        Raises:
+            AlreadyInProgressError: somebody else is at work under the key.
+            OutcomeUnknownError: an earlier call may have had its effect, and nobody can tell.
+            ResultLostError: it was done, and what it gave is not on record.
+            StoredFailureError: it failed for good.
+            StoreError: the store failed before anything was done.
+        """
+        return cast("R", run(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
+
+    def __call__(
+        self, *, key: Callable[..., str], fingerprint: Fingerprint | None = None, pass_key: str | None = None
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorate a function: each call is made once per key.
+
+        Args:
+            key: the key of a call, by its arguments.
+            fingerprint: what the key belongs to: a function of the arguments, or the names of some of them. A call with the same
+                key and another fingerprint raises `FingerprintMismatchError`.
+            pass_key: the name of a keyword argument in which the function gets the key, to hand it to the other side.
+
+        Raises:
+            TypeError: what is decorated is a coroutine function (use `AsyncIdempotencyGuard`), a generator function or a class.
+        """
+
+        def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+            check_function(fn, "a guard")
+            if is_async(fn):
+                raise TypeError(f"{fn!r} is a coroutine function; use AsyncIdempotencyGuard for it")
+            payload_of = _of_call(fn, fingerprint)
+
+            @functools.wraps(fn)
+            def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+                own_key = key(*args, **kwargs)
+                payload = payload_of(*args, **kwargs) if payload_of else None
+                more = {pass_key: own_key} if pass_key else {}
+                call = functools.partial(fn, *args, **{**kwargs, **more})  # type: ignore[arg-type]
+                return cast("R", run(self._flow.guarded(own_key, payload, call)))
+
+            return guarded
+
+        return decorate
+
+    def hold(self, key: str, *, payload: object = None) -> Holding:
+        """Hold a key for a `with` block.
+
+        Args:
+            key: as for `call`.
+            payload: what the key belongs to, anything that can be written as JSON; None does not look.
+
+        Returns:
+            A context manager that gives the `Hold`: if `hold.is_new`, do the work and set `hold.result`; else `hold.result` is
+            what it gave before. What leaves the block as an exception is treated as by `call`.
+
+        Example:
+            >>> from retrykit.backends.memory import MemoryBackend
+            >>> guard = IdempotencyGuard(MemoryBackend().claims)
+            >>> for _ in range(2):
+            ...     with guard.hold("order 1") as hold:
+            ...         if hold.is_new:
+            ...             hold.result = "receipt 7"
+            ...     print(hold.is_new, hold.result)
+            True receipt 7
+            False receipt 7
+        """
+        return Holding(self._flow, key, payload)
+
+
+class _Held:
+    """What a `with` block remembers."""
+
+    def __init__(self, flow: GuardFlow, key: str, payload: object) -> None:
+        self._flow = flow
+        self._key = key
+        self._payload = payload
+        self._held: tuple[Hold, Token[Hold | None] | None] | None = None
+
+    def _begin(self) -> Steps[Hold]:
+        self._held = yield from self._flow.enter(self._key, self._payload)
+        return self._held[0]
+
+    def _finish(self, error: BaseException | None) -> Steps[None]:
+        assert self._held is not None, "a block is entered before it is left"
+        (hold, token), self._held = self._held, None
+        if token is None:
+            return
+        if error is None:
+            yield from self._flow.leave(hold, token, hold.result)
+        else:
+            yield from self._flow.fail(hold, token, error)
+
+
+class Holding(_Held):
+    """The context manager of `IdempotencyGuard.hold`; for one block."""
+
+    def __enter__(self) -> Hold:
+        """Claim the key."""
+        return run(self._begin())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Settle it."""
+        run(self._finish(error))
+
+
+class AsyncIdempotencyGuard:
+    """`IdempotencyGuard` for asynchronous callers, under asyncio and trio: the same arguments, answers and guarantees.
+
+    A call that is cancelled leaves an unknown outcome behind, as one whose process died.
+    """
+
+    def __init__(self, store: AsyncClaimStore, **options: Unpack[GuardOptions]) -> None:
+        def renewals(lease: float) -> AsyncRenewals:
+            return AsyncRenewals(lease, lambda hold: store.renew(hold.store_key, hold.record.seq, lease=lease))
+
+        self._flow = GuardFlow(store, renewals, lambda clock: clock.sleep_async, options)
+
+    async def call(self, key: str, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a coroutine function, unless that was done under the key before, as `IdempotencyGuard.call`."""
+        return cast("R", await arun(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
+
+    def __call__(
+        self, *, key: Callable[..., str], fingerprint: Fingerprint | None = None, pass_key: str | None = None
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+        """Decorate a coroutine function, as `IdempotencyGuard` does a function.
+
+        Raises:
+            TypeError: what is decorated is no coroutine function.
+        """
+
+        def decorate(fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+            check_function(fn, "a guard")
+            if not is_async(fn):
+                raise TypeError(f"{fn!r} is no coroutine function; use IdempotencyGuard for it")
+            payload_of = _of_call(fn, fingerprint)
+
+            @functools.wraps(fn)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+                own_key = key(*args, **kwargs)
+                payload = payload_of(*args, **kwargs) if payload_of else None
+                more = {pass_key: own_key} if pass_key else {}
+                call = functools.partial(fn, *args, **{**kwargs, **more})  # type: ignore[arg-type]
+                return cast("R", await arun(self._flow.guarded(own_key, payload, call)))
+
+            return guarded
+
+        return decorate
+
+    def hold(self, key: str, *, payload: object = None) -> AsyncHolding:
+        """Hold a key for an `async with` block, as `IdempotencyGuard.hold`."""
+        return AsyncHolding(self._flow, key, payload)
+
+
+class AsyncHolding(_Held):
+    """The context manager of `AsyncIdempotencyGuard.hold`; for one block."""
+
+    async def __aenter__(self) -> Hold:
+        """Claim the key."""
+        return await arun(self._begin())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Settle it."""
+        await arun(self._finish(error))

@@ -1,0 +1,438 @@
+"""A call with a key is made once, and repeated calls get what the first one gave."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from retrykit import ErrorClass, Outcome, TaggedError
+from retrykit.delivery.lookup import NotAccepted, Sent
+from retrykit.errors import (
+    AlreadyInProgressError,
+    ConfigurationError,
+    FingerprintMismatchError,
+    InvalidMessageError,
+    OutcomeUnknownError,
+    ResultLostError,
+    StoredFailureError,
+    StoreUnavailableError,
+)
+from retrykit.events import OutcomeVerified
+from retrykit.guard import AsyncIdempotencyGuard, IdempotencyGuard, current_hold
+from retrykit.stores import ClaimState
+from retrykit.testing import manual_clock
+from tests.guard.guards import Work, coroutine, every_colour, memory
+
+
+class DeclinedError(TaggedError):
+    error_class = ErrorClass.INVALID_RECIPIENT
+
+
+class BusyError(TaggedError):
+    error_class = ErrorClass.PROVIDER_UNAVAILABLE
+    outcome = Outcome.NOT_SENT
+
+
+@every_colour
+@pytest.mark.parametrize(
+    "result",
+    ["receipt", None, 0, "", [], {"a": [1, 2.5, None]}, Decimal("9.90"), b"\xff", datetime(2026, 11, 30, tzinfo=UTC)],
+    ids=repr,
+)
+def test_repeated_call_gets_what_the_first_one_gave(make: Any, result: Any) -> None:
+    """Whatever it is: None and nothing are results too."""
+    guard, work = make(memory()), Work(result)
+    assert [guard.call("k", work) for _ in range(3)] == [result] * 3
+    assert work.calls == 1
+
+
+@every_colour
+def test_calls_with_other_keys_are_made(make: Any) -> None:
+    """Any text is a key; in another namespace it is another key."""
+    store, work = memory(), Work()
+    for key in ("k", "K", "k ", "\N{PILE OF POO}", "a/b", "x" * 255):
+        make(store).call(key, work)
+    assert work.calls == 6
+    make(store, namespace="tenant").call("k", work)
+    make(store, namespace="tenant").call("k", work)
+    assert work.calls == 7
+
+
+@every_colour
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [("", ConfigurationError), (None, ConfigurationError), (7, ConfigurationError), ("x" * 256, InvalidMessageError)],
+)
+def test_key_that_is_not_allowed_is_refused_before_anything_is_done(make: Any, key: Any, error: Any) -> None:
+    """An empty key would be everybody's."""
+    work = Work()
+    with pytest.raises(error, match="key"):
+        make(memory()).call(key, work)
+    assert work.calls == 0
+
+
+@every_colour
+def test_decorated_function_takes_its_key_from_the_call_and_hands_it_on(make: Any) -> None:
+    """So that the other side can recognise a repetition too."""
+    seen: list[Any] = []
+
+    def send(to: str, body: str, idempotency_key: str = "") -> str:
+        seen.append((to, body, idempotency_key))
+        return "sent"
+
+    call = make(memory()).decorated(send, key=lambda to, body: f"{to}/{body}", pass_key="idempotency_key")
+    assert [call("ada", "hi"), call("ada", body="hi"), call("bob", "hi")] == ["sent"] * 3
+    assert seen == [("ada", "hi", "ada/hi"), ("bob", "hi", "bob/hi")]
+
+
+@every_colour
+def test_call_knows_its_hold_while_it_runs(make: Any) -> None:
+    """And nothing of it is left afterwards, however it ended."""
+    seen: list[Any] = []
+
+    def work() -> None:
+        hold = current_hold()
+        assert hold is not None
+        seen.append((hold.key, hold.is_new, hold.is_lost, hold.is_live, repr(hold)))
+
+    guard = make(memory())
+    guard.call("k", work)
+    assert seen == [("k", True, False, True, "<Hold 'k'>")]
+    with pytest.raises(BusyError):
+        guard.call("other", Work(BusyError("no")))
+    assert current_hold() is None
+
+
+@every_colour
+def test_block_does_the_work_once(make: Any) -> None:
+    """The same, with the result set by the block."""
+    guard, work = make(memory()), Work("receipt")
+    holds = [guard.block("k", work) for _ in range(2)]
+    assert [(hold.is_new, hold.result) for hold in holds] == [(True, "receipt"), (False, "receipt")]
+    with pytest.raises(BusyError):
+        guard.block("other", Work(BusyError("no")))
+    assert guard.block("other", work).is_new
+
+
+@every_colour
+@pytest.mark.parametrize("fingerprint", [["to", "body"], lambda to, body: {"body": body, "to": to}])
+def test_key_that_comes_with_another_payload_is_refused(make: Any, fingerprint: Any) -> None:
+    """By the chosen fields; how the arguments were given makes no difference."""
+    work = Work()
+    call = make(memory()).decorated(lambda to, body="hi": work(), key=lambda *_, **__: "k", fingerprint=fingerprint)
+    call("ada", "hi")
+    assert call(body="hi", to="ada") == "receipt"
+    with pytest.raises(FingerprintMismatchError):
+        call("ada", "bye")
+    assert work.calls == 1
+
+
+def test_payload_of_a_block_is_compared_too() -> None:
+    """The order of a mapping's keys makes no difference."""
+    guard = IdempotencyGuard(memory())
+    for payload in ({"a": 1, "b": 2}, {"b": 2, "a": 1}):
+        with guard.hold("k", payload=payload):
+            pass
+    with pytest.raises(FingerprintMismatchError), guard.hold("k", payload={"a": 2, "b": 2}):
+        pass
+    with pytest.raises(ConfigurationError, match="cannot be written as JSON"), guard.hold("x", payload=object()):
+        pass
+
+
+@every_colour
+def test_failure_without_effect_leaves_the_key_free(make: Any) -> None:
+    """The error comes through, and the next call is made."""
+    guard, work = make(memory()), Work(BusyError("no"), "receipt")
+    with pytest.raises(BusyError):
+        guard.call("k", work)
+    assert guard.call("k", work) == "receipt"
+    assert guard.store.get("k").counters.failed == 1
+
+
+@every_colour
+def test_failure_for_good_is_kept_as_the_answer(make: Any) -> None:
+    """A declined card is not asked again under the same key."""
+    guard, work = make(memory()), Work(DeclinedError("no funds"))
+    with pytest.raises(DeclinedError):
+        guard.call("k", work)
+    with pytest.raises(StoredFailureError) as caught:
+        guard.call("k", work)
+    assert caught.value.failure.error_class == "invalid_recipient"
+    assert work.calls == 1
+
+
+@every_colour
+def test_which_failures_are_kept_is_a_choice(make: Any) -> None:
+    """By their group."""
+    guard = make(memory(), keeps=["transient_infrastructure"])
+    for work in (Work(DeclinedError("x")), Work(BusyError("x"))):
+        with pytest.raises(TaggedError):
+            guard.call("k", work)
+    with pytest.raises(StoredFailureError):
+        guard.call("k", Work())
+
+
+@every_colour
+@pytest.mark.parametrize("error", [TimeoutError("late"), ValueError("a bug, perhaps after the effect")])
+def test_failure_that_may_have_had_its_effect_is_not_repeated(make: Any, error: Exception) -> None:
+    """Until somebody can tell."""
+    guard, work = make(memory()), Work(error)
+    with pytest.raises(type(error)):
+        guard.call("k", work)
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknownError, match="'k' may have had its effect"):
+            guard.call("k", work)
+    assert work.calls == 1
+    assert guard.store.get("k").state is ClaimState.UNKNOWN
+
+
+@every_colour
+def test_failure_that_may_have_had_its_effect_is_repeated_by_choice(make: Any) -> None:
+    """For calls that may happen twice."""
+    guard, work = make(memory(), on_unknown="repeat"), Work(TimeoutError("late"), "receipt")
+    with pytest.raises(TimeoutError):
+        guard.call("k", work)
+    assert (guard.call("k", work), work.calls) == ("receipt", 2)
+
+
+@every_colour
+def test_unknown_outcome_is_looked_up(make: Any) -> None:
+    """Done: the result is made again. Not done: the call is made. Cannot tell: it is told, and asked again next time."""
+    heard: list[Any] = []
+    answers: list[Any] = [None, LookupError("down"), Sent("p7", "bank")]
+    asked: list[str] = []
+
+    def lookup(key: str) -> Any:
+        asked.append(key)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    guard = make(
+        memory(), namespace="t", lookup=lookup, recover=lambda found: f"again {found}", on_event=[heard.append]
+    )
+    work = Work(TimeoutError("late"))
+    with pytest.raises(TimeoutError):
+        guard.call("k", work)
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknownError):
+            guard.call("k", work)
+    assert [guard.call("k", work) for _ in range(2)] == ["again p7"] * 2
+    assert (asked, work.calls) == (["k"] * 3, 1)
+    assert [(type(event), event.accepted, event.error) for event in heard] == [
+        (OutcomeVerified, None, None),
+        (OutcomeVerified, None, "LookupError: down"),
+        (OutcomeVerified, True, None),
+    ]
+    answers.append(NotAccepted())
+    other = Work(TimeoutError("late"), "receipt")
+    with pytest.raises(TimeoutError):
+        guard.call("other", other)
+    assert guard.call("other", other) == "receipt"
+
+
+@every_colour
+def test_caller_that_was_lost_leaves_an_unknown_outcome(make: Any) -> None:
+    """Its lease ends without a word: it may have had its effect."""
+    with manual_clock() as clock:
+        store = memory()
+        store.claim("k", owner="lost", lease=30, sending=True)
+        guard, work = make(store), Work()
+        with pytest.raises(AlreadyInProgressError) as caught:
+            guard.call("k", work)
+        assert caught.value.retry_after == 30.0
+        clock.advance("30s")
+        with pytest.raises(OutcomeUnknownError):
+            guard.call("k", work)
+        assert work.calls == 0
+        assert make(store, on_unknown="repeat").call("k", work) == "receipt"
+
+
+@every_colour
+def test_result_that_is_not_on_record_is_told(make: Any) -> None:
+    """It was done; what it gave nobody knows."""
+    store = memory()
+    store.confirm("k", provider_id="p7")
+    with pytest.raises(ResultLostError, match="'k' was done before"):
+        make(store).call("k", Work())
+    assert make(store, recover=lambda found: found).call("k", Work()) == "p7"
+
+
+@every_colour
+def test_result_that_cannot_be_written_is_returned_and_the_key_is_done(
+    make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The effect has happened: that is what counts."""
+    guard, result = make(memory()), object()
+    with caplog.at_level(logging.WARNING, "retrykit.guard"):
+        assert guard.call("k", Work(result)) is result
+    assert "what it gave cannot be kept" in caplog.text
+    with pytest.raises(ResultLostError):
+        guard.call("k", Work())
+
+
+@every_colour
+def test_results_are_written_and_read_by_the_callers_own_functions(make: Any) -> None:
+    """Any text will do."""
+    guard = make(memory(), encode=lambda value: f"<{value}>".encode(), decode=lambda data: data.decode()[1:-1])
+    assert [guard.call("k", Work("x")) for _ in range(2)] == ["x", "x"]
+    assert guard.store.get("k").result == "<x>"
+
+
+@every_colour
+def test_key_counts_for_its_time(make: Any) -> None:
+    """After that the call is made again."""
+    with manual_clock() as clock:
+        guard, work = make(memory(), ttl="1h"), Work(1, 2)
+        assert guard.call("k", work) == 1
+        clock.advance("59m")
+        assert guard.call("k", work) == 1
+        clock.advance("2m")
+        assert guard.call("k", work) == 2
+
+
+@every_colour
+def test_waiting_caller_gets_the_result_of_the_one_before(make: Any) -> None:
+    """Or gives up when its patience is over."""
+    with manual_clock() as clock:
+        store = memory()
+        answer = store.claim("k", owner="other", lease=30, sending=True)
+        with pytest.raises(AlreadyInProgressError):
+            make(store, wait="5s").call("k", Work())
+        assert sum(clock.sleeps) == pytest.approx(5)
+        from retrykit.machines import claim as machine
+
+        store.settle(machine.sent(answer.record, result='"theirs"'), answer.record.seq)
+        assert make(store, wait="5s").call("k", Work()) == "theirs"
+
+
+class Broken:
+    """A store some operations of which fail so many times, before or after they are done."""
+
+    def __init__(self, store: Any, operation: str, times: int, *, after: bool = False) -> None:
+        self.store, self.operation, self.left, self.after = store, operation, times, after
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.store, name)
+        if name != self.operation:
+            return real
+
+        def failing(*args: Any, **kwargs: Any) -> Any:
+            if self.left == 0:
+                return real(*args, **kwargs)
+            self.left -= 1
+            if self.after:
+                real(*args, **kwargs)
+            raise StoreUnavailableError("gone")
+
+        return failing
+
+
+def test_store_that_fails_before_the_work_lets_nothing_happen() -> None:
+    """The error comes through; nobody was called."""
+    work = Work()
+    guard = IdempotencyGuard(Broken(memory(), "claim", 1))  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailableError):
+        guard.call("k", work)
+    assert (guard.call("k", work), work.calls) == ("receipt", 1)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_settlement_whose_answer_was_lost_is_repeated(after: bool) -> None:
+    """Done once, whichever half of it was lost."""
+    store, work = memory(), Work()
+    guard = IdempotencyGuard(Broken(store, "settle", 1, after=after))  # type: ignore[arg-type]
+    assert [guard.call("k", work) for _ in range(2)] == ["receipt"] * 2
+    assert work.calls == 1
+
+
+def test_work_that_cannot_be_settled_is_returned_and_stays_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    """The effect has happened; the lease ends, and the outcome is looked up."""
+    with manual_clock() as clock:
+        store, work = memory(), Work()
+        guard = IdempotencyGuard(Broken(store, "settle", 99))  # type: ignore[arg-type]
+        with caplog.at_level(logging.WARNING, "retrykit.guard"):
+            assert guard.call("k", work) == "receipt"
+            with pytest.raises(BusyError):
+                guard.call("failed", Work(BusyError("no")))
+        assert "could not be stored" in caplog.text
+        assert "could not be settled" in caplog.text
+        clock.advance("31s")
+        found = IdempotencyGuard(store, lookup=lambda key: Sent("p7"), recover=lambda found: found)
+        assert (found.call("k", work), work.calls) == ("p7", 1)
+
+
+def test_call_that_another_has_taken_over_reports_its_effect() -> None:
+    """It came back after its lease: the settlement is refused, the fact is recorded."""
+    with manual_clock() as clock:
+        store = memory()
+        guard = IdempotencyGuard(store, recover=lambda found: "recovered")
+
+        def late() -> str:
+            clock.advance("31s")
+            with pytest.raises(OutcomeUnknownError):
+                guard.call("k", Work())
+            return "late"
+
+        assert guard.call("k", late) == "late"
+        assert guard.call("k", Work()) == "recovered"
+
+
+def test_interrupted_call_is_unknown() -> None:
+    """Ctrl-C in the middle."""
+    store = memory()
+    with pytest.raises(KeyboardInterrupt):
+        IdempotencyGuard(store).call("k", Work(KeyboardInterrupt()))
+    record = store.get("k")
+    assert record is not None
+    assert (record.state, record.counters.interrupted) == (ClaimState.UNKNOWN, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lease": 0}, "lease"),
+        ({"ttl": "never"}, "never"),
+        ({"wait": -1}, "wait"),
+        ({"namespace": 5}, "namespace is 5"),
+        ({"on_unknown": "hope"}, "on_unknown is 'hope'; allowed are 'raise' and 'repeat'"),
+        ({"lookup": 5}, "lookup is 5; allowed is a function"),
+        ({"encode": None}, "encode is None"),
+        ({"classifier": 5}, "classifier is 5"),
+        ({"on_event": print}, "on_event"),
+    ],
+)
+def test_option_that_is_not_allowed_is_refused(options: Any, message: str) -> None:
+    """When the guard is made, not when the first call fails."""
+    with pytest.raises(ConfigurationError, match=message):
+        IdempotencyGuard(memory(), **options)
+
+
+def test_what_cannot_be_decorated_is_refused() -> None:
+    """By name, and with what to do."""
+    guard, waiting = IdempotencyGuard(memory()), AsyncIdempotencyGuard(memory())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="use AsyncIdempotencyGuard"):
+        guard(key=str)(coroutine(print))
+    with pytest.raises(TypeError, match="use IdempotencyGuard"):
+        waiting(key=str)(Work())
+    with pytest.raises(TypeError, match="generator"):
+        guard(key=str)(lambda: (yield))
+    with pytest.raises(ConfigurationError, match=r"allowed are names of parameters .* to, body"):
+        guard(key=str, fingerprint=["too"])(lambda to, body: None)
+    with pytest.raises(TypeError, match="a guard has no option 'leas'; allowed are lease"):
+        IdempotencyGuard(memory(), leas=5)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="nonsense"):
+        IdempotencyGuard(memory(), keeps=["nonsense"])  # type: ignore[list-item]
+
+
+def test_groups_that_are_kept_may_be_none() -> None:
+    """Then every failure without effect leaves the key free."""
+    guard, work = IdempotencyGuard(memory(), keeps=()), Work(DeclinedError("x"), "receipt")
+    with pytest.raises(DeclinedError):
+        guard.call("k", work)
+    assert guard.call("k", work) == "receipt"
