@@ -23,7 +23,7 @@ from .events import Listener, OutcomeVerified, emit, listeners_of
 from .failure import Outcome
 from .lease import new_owner
 from .machines import claim as machine
-from .machines.status import ACCEPTED, DeliveryStatus
+from .machines.status import DeliveryStatus
 from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
 from .projection import Projection
 from .stores import AsyncBackend, Backend, ClaimRecord, ClaimState
@@ -92,7 +92,7 @@ class Verification:
         if record.state is not ClaimState.DONE or record.disposition is DispositionKind.SENT:
             return record
         delivery = yield from do(self._backend.deliveries.get, record.key)
-        if delivery is None or delivery.status not in ACCEPTED:
+        if delivery is None or not delivery.is_accepted:
             return record
         return (
             yield from do(
@@ -105,7 +105,7 @@ class Verification:
 
     def _evidence(self, record: ClaimRecord) -> Steps[Sent | NotAccepted | None]:
         delivery = yield from do(self._backend.deliveries.get, record.key)
-        if delivery is not None and delivery.status in ACCEPTED:
+        if delivery is not None and delivery.is_accepted:
             return Sent(delivery.provider_id, delivery.provider)
         answer: Sent | NotAccepted | None = None
         failed: str | None = None

@@ -8,8 +8,8 @@ require("trio", "anyio", "trustme", "loopback")
 
 import asyncio
 import multiprocessing
-import os
 import queue
+import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -147,6 +147,6 @@ def test_program_that_does_not_end_is_a_timeout():
 def test_worker_process_that_dies_is_contention():
     """A BrokenProcessPool: the kernel may have ended it for its memory."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        error = raised(pool.submit(os._exit, 1).result)
+        error = raised(pool.submit(signal.raise_signal, signal.SIGKILL).result)
     assert ("resource_contention", "unknown") == classified(error)
     assert ("network_timeout", "unknown") == classified(multiprocessing.TimeoutError())

@@ -40,7 +40,8 @@ def test_colours_of_a_contract_need_the_same_primitives(name):
     """A subclass writes one primitive for each operation, and cannot be made without one of them."""
     contract, twin = getattr(stores, name), getattr(stores, f"Async{name}")
     assert contract.__abstractmethods__ == twin.__abstractmethods__
-    assert {f"_{operation}" for operation in operations(contract)} == contract.__abstractmethods__
+    made_of_others = {"apply"} if name == "DeliveryStore" else set()
+    assert {f"_{each}" for each in operations(contract) if each not in made_of_others} == contract.__abstractmethods__
     for cls in (contract, twin):
         with pytest.raises(TypeError, match="abstract"):
             cls()
@@ -62,7 +63,7 @@ def test_subclass_of_an_application_gets_checked_arguments():
 
     Own.__abstractmethods__ = frozenset()
     assert Own().claim("k", owner="me", lease="1m") == "claimed"
-    assert [("k", None, "me", 60.0, stores.PoisonRule())] == seen
+    assert [("k", None, "me", 60.0, stores.ClaimTerms())] == seen
     with pytest.raises(KeyError, match="k"):
         Own().get("k")
     assert issubclass(AsyncClaimStore, AsyncClaimStore.__mro__[1])

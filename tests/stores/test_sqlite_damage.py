@@ -11,7 +11,7 @@ import pytest
 from retrykit.errors import StoreCorruptError
 from retrykit.machines import claim as machine
 from retrykit.message import Message
-from retrykit.stores import Claimed, Delivery, DeliveryStatus
+from retrykit.stores import Claimed, Delivery, DeliveryEvent, DeliveryStatus
 from retrykit.testing.conformance.dead_letters_samples import letter
 from tests.machines.claims import RETRY, TIMEOUT
 
@@ -143,6 +143,56 @@ def test_delivery_that_is_damaged_is_corrupt(sqlite, path, clock, change):
     damage(path, f"UPDATE retrykit_deliveries SET {change}")
     with pytest.raises(StoreCorruptError, match=r"^the delivery of 'm' cannot be read: "):
         sqlite.deliveries.get("m")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"told": "lost"},
+        {"told": 5},
+        {"delivered_at": "yesterday"},
+        {"delivered_at": 5},
+        {"failure": 5},
+        {"failure": {}},
+        {"failure": {"status": "lost", "at": "2026-01-01T00:00:00Z"}},
+        {"failure": {"status": "delivered", "at": "2026-01-01T00:00:00Z", "error_code": 5}},
+        {"event_ids": 5},
+        {"event_ids": ["e"]},
+        {"event_ids": [["ses", 5]]},
+        {"schema_version": "two"},
+    ],
+)
+def test_delivery_with_a_damaged_fact_is_corrupt(sqlite, path, clock, change):
+    """Whatever reading it runs into, the error is one, and what was told is neither lost nor overwritten."""
+    told = DeliveryEvent(message_id="m", kind="bounced", provider="ses", event_id="e-1", at=clock.now())
+    sqlite.deliveries.apply(told)
+    damaged(path, "retrykit_delivery_facts", "record", change)
+    for call in (
+        lambda: sqlite.deliveries.get("m"),
+        lambda: sqlite.deliveries.apply(told),
+        sqlite.deliveries.unexpected,
+    ):
+        with pytest.raises(StoreCorruptError, match=r"^the delivery of 'm' cannot be read: "):
+            call()
+    assert {DeliveryStatus.BOUNCED_PERMANENT: 1} == sqlite.deliveries.counts()
+
+
+@pytest.mark.parametrize("record", NOT_A_RECORD)
+def test_facts_of_a_delivery_that_are_none_are_corrupt(sqlite, path, clock, record):
+    """The status alone is not taken for all that was told."""
+    sqlite.deliveries.apply(DeliveryEvent(message_id="m", kind="delivered", provider="ses", at=clock.now()))
+    damage(path, "UPDATE retrykit_delivery_facts SET record = ?", record)
+    with pytest.raises(StoreCorruptError, match=r"^the delivery of 'm' cannot be read: "):
+        sqlite.deliveries.get("m")
+
+
+def test_fact_of_a_newer_version_is_kept(sqlite, path, clock):
+    """Through reading and writing."""
+    sqlite.deliveries.apply(DeliveryEvent(message_id="m", kind="bounced", provider="ses", at=clock.now()))
+    damaged(path, "retrykit_delivery_facts", "record", {"mood": {"good": True}, "schema_version": 9})
+    stands = sqlite.deliveries.apply(DeliveryEvent(message_id="m", kind="complained", provider="ses", at=clock.now()))
+    assert stands == sqlite.deliveries.get("m")
+    assert ({"mood": {"good": True}}, 9) == (stands.extra, stands.schema_version)
 
 
 def test_delivery_log_with_a_damaged_status_cannot_be_counted(sqlite, path, clock):

@@ -15,7 +15,7 @@ from retrykit.errors import StoreUnavailableError
 from retrykit.failure import ErrorClass
 from retrykit.machines import claim as machine
 from retrykit.message import Message
-from retrykit.stores import Delivery, DeliveryStatus
+from retrykit.stores import Delivery, DeliveryEvent, DeliveryStatus
 from retrykit.testing import ManualClock
 from retrykit.testing.conformance.races import in_threads
 
@@ -65,6 +65,9 @@ GROWING = {
     "put": lambda backend: backend.dead_letters.put(LETTER),
     "record": lambda backend: backend.deliveries.record(
         Delivery(message_id="m", status=DeliveryStatus.UNKNOWN, provider_id=LARGE, updated_at=NOON)
+    ),
+    "apply": lambda backend: backend.deliveries.apply(
+        DeliveryEvent(message_id="m", kind="bounced", provider="ses", event_id=LARGE, at=NOON)
     ),
     "pause": lambda backend: backend.circuits.pause("provider:ses", reason=LARGE, by="ada"),
 }

@@ -19,7 +19,16 @@ from retrykit.decision import DeadLetterReason, DispositionKind
 from retrykit.errors import StoreError
 from retrykit.failure import ErrorClass
 from retrykit.message import Message
-from retrykit.stores import Claimed, ClaimState, DeadLetterQuery, DeliveryStatus, NotDue, Unknown
+from retrykit.stores import (
+    Claimed,
+    ClaimState,
+    DeadLetterQuery,
+    Delivery,
+    DeliveryEvent,
+    DeliveryStatus,
+    NotDue,
+    Unknown,
+)
 from retrykit.testing import ManualClock
 
 NOON = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,6 +96,43 @@ def test_file_of_an_earlier_version_is_read_as_it_was_written(path, script):
 
 
 @every_earlier_version
+def test_deliveries_of_an_earlier_version_take_events(path, script):
+    """What was sent counts as told by the provider, is found by its id, and nothing of it is unexpected."""
+    write_file(path, script)
+    log = SQLiteBackend(path).deliveries
+    assert {"m-0": True, "m-1": False, "m-2": False} == {f"m-{n}": log.get(f"m-{n}").is_accepted for n in range(3)}
+    assert log.unexpected() == []
+    assert log.by_provider_id("ses", r"p\ud800") is None  # two have it
+    stands = log.apply(DeliveryEvent(message_id="m-2", kind="delivered", provider="ses", event_id="e-1", at=NOON))
+    assert (DeliveryStatus.DELIVERED, 2, NOON) == (stands.status, stands.version, stands.delivered_at)
+    assert stands == log.get("m-2")
+
+
+@pytest.mark.parametrize("statement", ["INSERT OR REPLACE", "DELETE"])
+def test_process_of_the_version_before_loses_nothing_that_a_provider_told(path, statement):
+    """It replaces whole rows of a file that has been migrated meanwhile, and deletes them."""
+    backend = SQLiteBackend(path)
+    log = backend.deliveries
+    told = DeliveryEvent(message_id="m", kind="bounced", provider="ses", event_id="e-1", error_code="550", at=NOON)
+    before = log.apply(told)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        if statement == "DELETE":
+            db.execute("DELETE FROM retrykit_deliveries")
+            assert db.execute("SELECT * FROM retrykit_delivery_facts").fetchall() == []
+            assert log.get("m") is None
+            return
+        db.execute(
+            f"{statement} INTO retrykit_deliveries VALUES ('m', 'sent_to_provider', 4, 'ses', NULL, ?)", (10**12,)
+        )
+    stands = log.get("m")
+    assert (DeliveryStatus.BOUNCED_PERMANENT, 4, before.failure) == (stands.status, stands.version, stands.failure)
+    assert {DeliveryStatus.BOUNCED_PERMANENT: 1} == log.counts()
+    assert [stands] == log.with_status(DeliveryStatus.BOUNCED_PERMANENT)
+    assert log.record(Delivery(message_id="m", status=DeliveryStatus.UNKNOWN, version=5, updated_at=NOON)).event_ids
+    backend.close()
+
+
+@every_earlier_version
 def test_letter_resolved_before_it_came_is_resolved_after_the_migration(path, script):
     """What an earlier version noted is honoured."""
     write_file(path, script)
@@ -119,7 +165,7 @@ def test_file_whose_migration_fails_stays_as_it_was(path, script):
     """All steps or none; the earlier version can go on."""
     write_file(path, script)
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE retrykit_dead_letter_totals (application TEXT)")
+        db.execute("CREATE TABLE retrykit_delivery_facts (application TEXT)")
         before = db.execute("SELECT sql FROM sqlite_schema ORDER BY name").fetchall()
         with pytest.raises(StoreError, match="already exists"):
             SQLiteBackend(path)

@@ -16,7 +16,7 @@ from retrykit.decision import DeadLetterReason
 from retrykit.failure import ErrorClass, ErrorGroup
 from retrykit.machines import claim as machine
 from retrykit.message import Message
-from retrykit.stores import DeadLetterQuery, Delivery, DeliveryStatus
+from retrykit.stores import DeadLetterQuery, Delivery, DeliveryEvent, DeliveryStatus
 from retrykit.stores.dead_letters import FACETS
 from retrykit.testing import ManualClock
 
@@ -35,6 +35,7 @@ LETTER = DeadLetter(
     original_payload=b"{}",
 )
 DELIVERY = Delivery(message_id="m", status=DeliveryStatus.DELIVERED, updated_at=NOON)
+EVENT = DeliveryEvent(message_id="m-7", kind="bounced", provider="ses", event_id="e-1", at=NOON)
 VALUES = {
     "message_id": "m",
     "campaign_id": "spring",
@@ -89,7 +90,10 @@ OPERATIONS = {
     "count of a message": lambda backend: backend.dead_letters.count(DeadLetterQuery(message_id="m")),
     "purge of letters": lambda backend: backend.dead_letters.purge(NOON),
     "record": lambda backend: backend.deliveries.record(DELIVERY),
+    "apply": lambda backend: [backend.deliveries.apply(EVENT), backend.deliveries.apply(EVENT)],
+    "by_provider_id": lambda backend: backend.deliveries.by_provider_id("ses", "p-1"),
     "with_status": lambda backend: backend.deliveries.with_status(DeliveryStatus.UNKNOWN, after="m"),
+    "unexpected": lambda backend: backend.deliveries.unexpected(after="m"),
     "purge of deliveries": lambda backend: backend.deliveries.purge(NOON),
     "trip": lambda backend: backend.circuits.trip("ses", by="me", recovery=1),
     "lease_probe": probe,

@@ -125,6 +125,13 @@ class _ApiTables(NamedTuple):
 
 
 @functools.cache
+def _smtp_tables() -> tuple[RuleList, CodeTable]:
+    from .smtp_rules import SMTP_RULES  # only here: a large table, built when the first classifier is, for all of them
+
+    return RuleList(SMTP_RULES), CodeTable(MAILBOX_CODES, "smtp")
+
+
+@functools.cache
 def _api_tables() -> _ApiTables:
     from .http_rules import API_WORDS, LAST_RULES  # only here: large tables, built when the first answer comes
     from .provider_codes import CERTAIN_CODES, VAGUE_CODES
@@ -161,25 +168,22 @@ class ErrorClassifier:
     def __init__(
         self, rules: Iterable[Rule] = (), *, provider: str | None = None, on_event: Iterable[Listener] = ()
     ) -> None:
-        from .exception_rules import EXCEPTION_RULES  # only here: large tables, built when the first classifier is
-        from .smtp_rules import SMTP_RULES
-
         own = tuple(rules)
         for rule in own:
             if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
                 raise ConfigurationError(f"the classifier was given {rule!r} as a rule; allowed are Rule(...) objects")
         self.provider: Final = provider
         self._own = RuleList(own)
-        self._smtp = RuleList(SMTP_RULES)
-        self._mailboxes = CodeTable(MAILBOX_CODES, "smtp")
+        self._smtp, self._mailboxes = _smtp_tables()
         self._unknown = UnknownCodes(on_event)
-        self._rules = (*own, *STAGE_RULES, *SMTP_RULES, *EXCEPTION_RULES)
         self._kinds = Kinds()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """All rules in the order of their rank: the application's, stages, SMTP replies, exceptions."""
-        return self._rules
+        from .exception_rules import EXCEPTION_RULES
+
+        return (*self._own.rules, *STAGE_RULES, *self._smtp.rules, *EXCEPTION_RULES)
 
     def classify(self, signal: Signal, *, provider: str | None = None, stage: str | None = None) -> Failure:
         """Say what kind of failure this is.

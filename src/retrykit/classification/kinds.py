@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -40,20 +41,28 @@ class Kind:
     """Whether the type decides, with attributes perhaps, on an instance that nobody has marked."""
 
 
+@functools.cache
+def _by_name() -> dict[str, list[Rule]]:
+    from .exception_rules import (
+        EXCEPTION_RULES,
+    )  # only here: the table is built when the first classifier is, for all of them
+
+    rules: dict[str, list[Rule]] = {}
+    for rule in EXCEPTION_RULES:
+        for name in rule.exceptions:
+            rules.setdefault(name, []).append(rule)
+    return rules
+
+
 class Kinds:
     """All types that were met."""
 
     __slots__ = ("_by_name", "known")
 
     def __init__(self) -> None:
-        from .exception_rules import EXCEPTION_RULES  # only here: the table is built when the first classifier is
-
         self.known: Final[dict[type[BaseException], Kind]] = {}
         """Those that were met lately."""
-        self._by_name: Final[dict[str, list[Rule]]] = {}
-        for rule in EXCEPTION_RULES:
-            for name in rule.exceptions:
-                self._by_name.setdefault(name, []).append(rule)
+        self._by_name: Final = _by_name()
 
     def of(self, cls: type[BaseException]) -> Kind:
         """Return what there is to know about a type."""

@@ -9,11 +9,22 @@ if TYPE_CHECKING:
     from .bounces import parse_bounce
     from .endpoint import WebhookEndpoint
     from .events import parse_event, parse_events
+    from .log import AsyncDeliveryLog, DeliveryLog
     from .lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
+    from .metadata import (
+        mailgun_variables,
+        postmark_metadata,
+        sendgrid_custom_args,
+        sendgrid_smtp_header,
+        ses_message_tags,
+        smtp_headers,
+    )
     from .webhooks import MailgunWebhook, PostmarkWebhook, SendGridWebhook, SesWebhook, Webhook
 
 __all__ = [
+    "AsyncDeliveryLog",
     "AsyncStatusLookup",
+    "DeliveryLog",
     "EventKind",
     "MailgunWebhook",
     "NotAccepted",
@@ -25,9 +36,15 @@ __all__ = [
     "StatusLookup",
     "Webhook",
     "WebhookEndpoint",
+    "mailgun_variables",
     "parse_bounce",
     "parse_event",
     "parse_events",
+    "postmark_metadata",
+    "sendgrid_custom_args",
+    "sendgrid_smtp_header",
+    "ses_message_tags",
+    "smtp_headers",
 ]
 
 _HOMES = {
@@ -35,7 +52,11 @@ _HOMES = {
     ".bounces": "parse_bounce",
     ".endpoint": "WebhookEndpoint",
     ".events": "parse_event parse_events",
+    ".log": "AsyncDeliveryLog DeliveryLog",
     ".lookup": "AsyncStatusLookup NotAccepted Sent StatusLookup",
+    ".metadata": (
+        "mailgun_variables postmark_metadata sendgrid_custom_args sendgrid_smtp_header ses_message_tags smtp_headers"
+    ),
     ".webhooks": "MailgunWebhook PostmarkWebhook SendGridWebhook SesWebhook Webhook",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -17,6 +17,8 @@ from ..classification.answers import quoted_reply
 from ..classification.documents import as_list, as_map, at, code, first_map, join, number, text
 from ..classification.provider_event import EventKind, ProviderEvent
 from ..codec import JSON
+from ..message import MAX_ID_LENGTH
+from .metadata import HEADER
 
 __all__ = ["READERS", "Event", "of_form", "read_event"]
 
@@ -45,6 +47,7 @@ _MAX_INSTANT: Final = 253_402_300_799
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OWN_IDS: Final = ("retrykit_id", "message_id", "retrykit-id", "message-id")
 _UNDER: Final = re.compile(r"[\s.-]+")
+_SENDGRID_SERVER: Final = re.compile(r"\.(?:filter|recvd)")
 
 
 def _kind(name: object) -> EventKind:
@@ -60,8 +63,31 @@ def _id(*values: object) -> str | None:
 
 
 def _own_id(*metadata: object) -> str | None:
-    """Return our own id of the message, where what we sent along is given back."""
-    return _id(*(as_map(each).get(name) for each in metadata for name in _OWN_IDS))
+    """Return our own id of the message, where what we sent along is given back: whole, or it could be that of another message."""
+    values = (as_map(each).get(name) for each in metadata for name in _OWN_IDS)
+    return next((found for value in values if (found := _whole(value))), None)
+
+
+def _whole(value: object) -> str:
+    """Return an id as it was sent, empty where it can be none."""
+    if not isinstance(value, str):
+        return code(value)
+    return value if len(value) <= MAX_ID_LENGTH and not value.isspace() else ""
+
+
+def _header_id(headers: object) -> str | None:
+    """Return our own id of the message from the headers of the mail, each an object of name and value."""
+    named = (as_map(header) for header in as_list(headers))
+    return next(
+        (found for each in named if code(each.get("name")).lower() == HEADER.lower() and (found := _whole(each.get("value")))),
+        None,
+    )  # fmt: skip
+
+
+def _sendgrid_id(event: Event) -> str | None:
+    """Return the id that the send was answered with: in events the name of the server stands behind it."""
+    known = code(event.get("sg_message_id"))
+    return _SENDGRID_SERVER.split(known, maxsplit=1)[0] or _id(event.get("smtp-id"))
 
 
 def _instant(value: object) -> datetime | None:
@@ -135,7 +161,7 @@ def _ses(event: Event) -> ProviderEvent | None:
     has_left = at(part, "newTopicPreferences", "unsubscribeAll") is True
     return _event(
         "ses", K.UNSUBSCRIBED if has_left else _kind(name), full, prefix or main, name if not full else None, words=words, status=(None, who.get("status")),
-        ids=(_id(part.get("feedbackId")), _id(mail.get("messageId")), _own_id({key: at(tags, key, 0) for key in _OWN_IDS})),
+        ids=(_id(part.get("feedbackId")), _id(mail.get("messageId")), _own_id({key: at(tags, key, 0) for key in _OWN_IDS}) or _header_id(mail.get("headers"))),
         recipient=who.get("emailAddress") or at(part, "recipients", 0) or at(mail, "destination", 0),
         at=part.get("timestamp") or mail.get("timestamp"),
     )  # fmt: skip
@@ -149,7 +175,7 @@ def _sendgrid(event: Event) -> ProviderEvent | None:
     codes = (event.get("bounce_classification"), event.get("reason") if name == "dropped" else None, event.get("type"))
     return _event(
         "sendgrid", _kind(name), *codes, words=words, status=(None, event.get("status")),
-        ids=(_id(event.get("sg_event_id")), _id(event.get("sg_message_id"), event.get("smtp-id")), _own_id(event)),
+        ids=(_id(event.get("sg_event_id")), _sendgrid_id(event), _own_id(event)),
         recipient=event.get("email"), at=event.get("timestamp"),
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 Guarantees every store has to give:
 
-- a record replaces another only as `retrykit.machines.status` allows, atomically, so that a status never moves backwards
+- what is reported is combined with the record as `Delivery.after` says, atomically, so that reports and events end in the same status
   whatever comes twice, late or out of order;
 - ids are ordered by their code points;
 - nothing is deleted but by `purge`;
@@ -16,47 +16,15 @@ from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import final
 
-import attrs
-
 from .._steps import Steps, arun, do, run
 from ..checks import check_limit
 from ..errors import ConfigurationError
-from ..machines.status import DeliveryStatus, may_follow
+from ..machines.status import DeliveryStatus
 from ..message import check_id
 from ..times import utc
+from .delivery_records import Delivery, DeliveryEvent, DeliveryFailure
 
-__all__ = ["AsyncDeliveryStore", "Delivery", "DeliveryStatus", "DeliveryStore"]
-
-
-def _utc(instant: datetime) -> datetime:
-    return utc(instant, "updated_at")
-
-
-@attrs.frozen(kw_only=True)
-class Delivery:
-    """Where the delivery of one message stands."""
-
-    message_id: str
-    status: DeliveryStatus
-    version: int = 0
-    """The `seq` of the claim this follows from."""
-    provider: str | None = None
-    provider_id: str | None = None
-    """The provider's own id."""
-    updated_at: datetime = attrs.field(converter=_utc)
-
-    def after(self, stored: Delivery | None) -> Delivery | None:
-        """Return what replaces `stored` when this is reported, or None when `stored` stays."""
-        if stored is None:
-            return self
-        if not may_follow(stored.status, self.status, newer=self.version > stored.version):
-            return None
-        return attrs.evolve(
-            self,
-            version=max(self.version, stored.version),
-            provider=self.provider or stored.provider,
-            provider_id=self.provider_id or stored.provider_id,
-        )
+__all__ = ["AsyncDeliveryStore", "Delivery", "DeliveryEvent", "DeliveryFailure", "DeliveryStatus", "DeliveryStore"]
 
 
 def _status(value: DeliveryStatus | str) -> DeliveryStatus:
@@ -76,9 +44,15 @@ class _Deliveries(abc.ABC):
     def _get(self, message_id: str) -> Awaitable[Delivery | None] | Delivery | None: ...
 
     @abc.abstractmethod
+    def _by_provider_id(self, provider: str, provider_id: str) -> Awaitable[Delivery | None] | Delivery | None: ...
+
+    @abc.abstractmethod
     def _with_status(
         self, status: DeliveryStatus, limit: int, after: str
     ) -> Awaitable[Sequence[Delivery]] | Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    def _unexpected(self, limit: int, after: str) -> Awaitable[Sequence[Delivery]] | Sequence[Delivery]: ...
 
     @abc.abstractmethod
     def _counts(self) -> Awaitable[Mapping[DeliveryStatus, int]] | Mapping[DeliveryStatus, int]: ...
@@ -90,11 +64,21 @@ class _Deliveries(abc.ABC):
         check_id(delivery.message_id)
         return (yield from do(self._record, delivery))
 
+    def _apply_flow(self, event: DeliveryEvent) -> Steps[Delivery | None]:
+        told = event.to_delivery()
+        return (yield from self._get_flow(event.message_id) if told is None else self._record_flow(told))
+
     def _get_flow(self, message_id: str) -> Steps[Delivery | None]:
         return (yield from do(self._get, check_id(message_id)))
 
+    def _by_provider_id_flow(self, provider: str, provider_id: str) -> Steps[Delivery | None]:
+        return (yield from do(self._by_provider_id, provider, provider_id))
+
     def _with_status_flow(self, status: DeliveryStatus, limit: int, after: str) -> Steps[Sequence[Delivery]]:
         return (yield from do(self._with_status, _status(status), check_limit(limit), after))
+
+    def _unexpected_flow(self, limit: int, after: str) -> Steps[Sequence[Delivery]]:
+        return (yield from do(self._unexpected, check_limit(limit), after))
 
     def _counts_flow(self) -> Steps[Mapping[DeliveryStatus, int]]:
         return (yield from do(self._counts))
@@ -104,7 +88,7 @@ class _Deliveries(abc.ABC):
 
 
 class DeliveryStore(_Deliveries):
-    """The delivery log, for synchronous callers. Subclass it and write the five primitives."""
+    """The delivery log, for synchronous callers. Subclass it and write the seven primitives."""
 
     @abc.abstractmethod
     def _record(self, delivery: Delivery) -> Delivery: ...
@@ -113,7 +97,13 @@ class DeliveryStore(_Deliveries):
     def _get(self, message_id: str) -> Delivery | None: ...
 
     @abc.abstractmethod
+    def _by_provider_id(self, provider: str, provider_id: str) -> Delivery | None: ...
+
+    @abc.abstractmethod
     def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    def _unexpected(self, limit: int, after: str) -> Sequence[Delivery]: ...
 
     @abc.abstractmethod
     def _counts(self) -> Mapping[DeliveryStatus, int]: ...
@@ -127,9 +117,34 @@ class DeliveryStore(_Deliveries):
         return run(self._record_flow(delivery))
 
     @final
+    def apply(self, event: DeliveryEvent) -> Delivery | None:
+        """Apply what a provider reported, and return the record that stands afterwards.
+
+        An event may come as often, as late and in whatever order it likes. One of a message that retrykit has reported nothing of
+        makes a record that is unexpected, until a report of our own arrives. One of the kind "other" changes nothing.
+
+        Returns:
+            The record; None when the event tells nothing, and there is none.
+        """
+        return run(self._apply_flow(event))
+
+    @final
     def get(self, message_id: str) -> Delivery | None:
         """Return where a message stands, or None when nothing was reported."""
         return run(self._get_flow(message_id))
+
+    @final
+    def by_provider_id(self, provider: str, provider_id: str) -> Delivery | None:
+        """Return the record of the message that a provider knows by an id.
+
+        Args:
+            provider: who. A record that does not say its provider could be of any.
+            provider_id: the provider's id of the message.
+
+        Returns:
+            The record; None when there is none, and when there are several: then nobody can tell which is meant.
+        """
+        return run(self._by_provider_id_flow(provider, provider_id))
 
     @final
     def with_status(self, status: DeliveryStatus, *, limit: int = 100, after: str = "") -> Sequence[Delivery]:
@@ -143,13 +158,27 @@ class DeliveryStore(_Deliveries):
         return run(self._with_status_flow(status, limit, after))
 
     @final
+    def unexpected(self, *, limit: int = 100, after: str = "") -> Sequence[Delivery]:
+        """Return the messages that a provider told of and retrykit did not, in the order of their ids.
+
+        A few may be there for a moment, since an event can overtake our own report.
+
+        Args:
+            limit: how many at the most, at least 1.
+            after: only ids greater than this; the last id of the page before.
+        """
+        return run(self._unexpected_flow(limit, after))
+
+    @final
     def counts(self) -> Mapping[DeliveryStatus, int]:
         """Return how many messages each status has, without those that none has."""
         return run(self._counts_flow())
 
     @final
     def purge(self, before: datetime, *, limit: int = 1000) -> int:
-        """Delete records of a final status that were last reported before an instant, oldest first.
+        """Delete settled records that were last reported before an instant, oldest first.
+
+        Settled is a final status, and whatever a provider has told of: retrykit has no more to do with it.
 
         Args:
             before: aware; not before the last event that a provider may still report, a bounce for example.
@@ -174,7 +203,13 @@ class AsyncDeliveryStore(_Deliveries):
     async def _get(self, message_id: str) -> Delivery | None: ...
 
     @abc.abstractmethod
+    async def _by_provider_id(self, provider: str, provider_id: str) -> Delivery | None: ...
+
+    @abc.abstractmethod
     async def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    async def _unexpected(self, limit: int, after: str) -> Sequence[Delivery]: ...
 
     @abc.abstractmethod
     async def _counts(self) -> Mapping[DeliveryStatus, int]: ...
@@ -188,14 +223,29 @@ class AsyncDeliveryStore(_Deliveries):
         return await arun(self._record_flow(delivery))
 
     @final
+    async def apply(self, event: DeliveryEvent) -> Delivery | None:
+        """Apply what a provider reported, as `DeliveryStore.apply`."""
+        return await arun(self._apply_flow(event))
+
+    @final
     async def get(self, message_id: str) -> Delivery | None:
         """Return where a message stands, or None when nothing was reported."""
         return await arun(self._get_flow(message_id))
 
     @final
+    async def by_provider_id(self, provider: str, provider_id: str) -> Delivery | None:
+        """Return the record of a provider's id, as `DeliveryStore.by_provider_id`."""
+        return await arun(self._by_provider_id_flow(provider, provider_id))
+
+    @final
     async def with_status(self, status: DeliveryStatus, *, limit: int = 100, after: str = "") -> Sequence[Delivery]:
         """Return the messages of a status, as `DeliveryStore.with_status`."""
         return await arun(self._with_status_flow(status, limit, after))
+
+    @final
+    async def unexpected(self, *, limit: int = 100, after: str = "") -> Sequence[Delivery]:
+        """Return the messages that only a provider told of, as `DeliveryStore.unexpected`."""
+        return await arun(self._unexpected_flow(limit, after))
 
     @final
     async def counts(self) -> Mapping[DeliveryStatus, int]:
@@ -204,5 +254,5 @@ class AsyncDeliveryStore(_Deliveries):
 
     @final
     async def purge(self, before: datetime, *, limit: int = 1000) -> int:
-        """Delete records of a final status, as `DeliveryStore.purge`."""
+        """Delete old records, as `DeliveryStore.purge`."""
         return await arun(self._purge_flow(before, limit))

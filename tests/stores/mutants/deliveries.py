@@ -412,3 +412,218 @@ class TestReportAnsweredBeforeItIsWritten(DeliveryStoreSuite):
     def make_store(self, place):
         reads = ["_get", "_with_status", "_counts", "_purge"]
         return writing_later(place, "deliveries", {"_record": lambda delivery: delivery}, reads)
+
+
+class EveryCopyCounts(_Deliveries):
+    def __init__(self, shared):
+        super().__init__(shared)
+        self._came = {}
+
+    def _record(self, delivery):
+        came = self._came.setdefault(delivery.message_id, [])
+        came += delivery.event_ids
+        stands = attrs.evolve(super()._record(delivery), event_ids=tuple(came))
+        self._rows[stands.message_id] = stands
+        return stands
+
+
+class TestEventThatCountsAtEachCopy(Mutant):
+    broken = EveryCopyCounts
+    caught_by = (
+        "test_event_that_comes_46_times_is_applied_once",
+        "test_many_threads_applying_shuffled_events_end_in_the_same_record",
+        "test_events_in_any_order_and_number_end_in_the_same_record",
+    )
+
+
+class LastEvent(_Deliveries):
+    def _record(self, delivery):
+        stands = super()._record(delivery)
+        if delivery.event_ids:
+            stands = attrs.evolve(stands, status=delivery.status, told=delivery.told)
+            self._rows[stands.message_id] = stands
+        return stands
+
+
+class TestEventThatComesLastWins(Mutant):
+    broken = LastEvent
+    caught_by = (
+        "test_events_in_any_order_and_number_end_in_the_same_record",
+        "test_event_moves_the_status_and_leaves_its_facts",
+        "test_any_sequence_of_operations_gives_what_the_model_gives",
+    )
+
+
+class OwnFirst(_Deliveries):
+    def _record(self, delivery):
+        stands = super()._record(delivery)
+        if delivery.version >= 0 and not delivery.is_accepted:
+            self._rows[stands.message_id] = stands = attrs.evolve(stands, status=delivery.status)
+        return stands
+
+
+class TestReportThatOverrulesTheProvider(Mutant):
+    broken = OwnFirst
+    caught_by = ("test_report_of_our_own_never_overrules_an_event", "test_store_opened_again_finds_what_was_told")
+    features = frozenset({"reopen"})
+
+
+class ByIdAlone(_Deliveries):
+    def _record(self, delivery):
+        old = self._rows.get(delivery.message_id)
+        seen = {event_id for _, event_id in old.event_ids} if old else set()
+        if any(event_id in seen for _, event_id in delivery.event_ids):
+            return old
+        return super()._record(delivery)
+
+
+class TestEventsOfTwoProvidersAreOne(Mutant):
+    broken = ByIdAlone
+    caught_by = ("test_events_are_told_apart_by_provider_and_id",)
+
+
+class WithoutEnd(_Deliveries):
+    def _record(self, delivery):
+        old = self._rows.get(delivery.message_id)
+        stands = super()._record(delivery)
+        ids = dict.fromkeys((*(old.event_ids if old else ()), *delivery.event_ids))
+        self._rows[stands.message_id] = stands = attrs.evolve(stands, event_ids=tuple(ids))
+        return stands
+
+
+class TestRecordThatGrowsWithoutAnEnd(Mutant):
+    broken = WithoutEnd
+    caught_by = ("test_last_hundred_events_are_remembered_and_a_forgotten_one_does_no_harm",)
+
+
+class OnlyKnown(_Deliveries):
+    def _record(self, delivery):
+        if delivery.version < 0 and delivery.message_id not in self._rows:
+            return None
+        return super()._record(delivery)
+
+
+class TestEventOfAnUnknownMessageThatIsDropped(Mutant):
+    broken = OnlyKnown
+    caught_by = ("test_event_of_a_message_never_reported_is_unexpected_until_it_is",)
+
+
+class AlwaysUnexpected(_Deliveries):
+    def _unexpected(self, limit, after):
+        seen = self._first = {
+            **{row.message_id: row.is_unexpected for row in self._rows.values()},
+            **getattr(self, "_first", {}),
+        }
+        return self._page(lambda row: seen[row.message_id], limit, after)
+
+
+class TestUnexpectedMessageThatStaysSo(Mutant):
+    broken = AlwaysUnexpected
+    caught_by = ("test_event_of_a_message_never_reported_is_unexpected_until_it_is",)
+
+
+class AnyProvider(_Deliveries):
+    def _by_provider_id(self, provider, provider_id):
+        rows = [row for row in self._rows.values() if row.provider_id == provider_id]
+        return rows[0] if len(rows) == 1 else None
+
+
+class TestProviderIdOfAnybody(Mutant):
+    broken = AnyProvider
+    caught_by = ("test_message_is_found_by_its_providers_id",)
+
+
+class FirstOfSeveral(_Deliveries):
+    def _by_provider_id(self, provider, provider_id):
+        rows = [row for row in self._rows.values() if (row.provider_id, row.provider) == (provider_id, provider)]
+        rows += [row for row in self._rows.values() if (row.provider_id, row.provider) == (provider_id, None)]
+        return rows[0] if rows else None
+
+
+class TestProviderIdOfSeveralIsThatOfTheFirst(Mutant):
+    broken = FirstOfSeveral
+    caught_by = ("test_message_is_found_by_its_providers_id",)
+
+
+class FirstId(_Deliveries):
+    def _by_provider_id(self, provider, provider_id):
+        self._ids = getattr(self, "_ids", {})
+        for row in self._rows.values():
+            self._ids.setdefault(row.provider_id, row.message_id)
+        return self._rows.get(self._ids.get(provider_id))
+
+
+class TestProviderIdThatHasChanged(Mutant):
+    broken = FirstId
+    caught_by = ("test_message_is_found_by_the_id_that_an_event_brought_or_a_report_changed",)
+
+
+class FinalAlone(Purging):
+    @staticmethod
+    def chosen(rows, before):
+        old = (row for row in rows if row.updated_at < before and row.status in FINAL)
+        return sorted(old, key=lambda row: row.updated_at)
+
+
+class TestPurgeThatLeavesWhatAProviderDefers(Mutant):
+    broken = FinalAlone
+    caught_by = ("test_purge_takes_what_a_provider_told_of_whatever_its_status",)
+
+
+class FactsLeft(_Deliveries):
+    def _purge(self, before, limit):
+        rows = dict(self._rows)
+        purged = super()._purge(before, limit)
+        self._left = {name: row for name, row in rows.items() if name not in self._rows}
+        return purged
+
+    def _record(self, delivery):
+        past = getattr(self, "_left", {}).get(delivery.message_id)
+        stands = super()._record(delivery)
+        if past is not None:
+            self._rows[stands.message_id] = stands = attrs.evolve(stands, failure=past.failure)
+        return stands
+
+
+class TestPurgeThatLeavesFacts(Mutant):
+    broken = FactsLeft
+    caught_by = ("test_purge_takes_what_a_provider_told_of_whatever_its_status",)
+
+
+class FactsLater(_Deliveries):
+    def _record(self, delivery):
+        old = self._rows.get(delivery.message_id)
+        if old is not None and delivery.version < 0:
+            self._rows[old.message_id] = attrs.evolve(old, status=delivery.status, told=delivery.told)
+            with self._shared.locked():
+                self._rows[old.message_id] = old
+        return super()._record(delivery)
+
+
+class TestStatusBeforeItsFacts(Mutant):
+    broken = FactsLater
+    caught_by = ("test_event_interrupted_in_the_middle_is_applied_or_not",)
+
+
+class CuttingIds(_Deliveries):
+    def _by_provider_id(self, provider, provider_id):
+        return super()._by_provider_id(provider.partition("\0")[0], provider_id.partition("\0")[0])
+
+
+class TestProviderIdThatIsLookedUpToNul(Mutant):
+    broken = CuttingIds
+    caught_by = ("test_hostile_ids_of_providers_find_their_messages",)
+
+
+class TestSlowEvents(Mutant):
+    broken = Slow
+    caught_by = ("test_many_threads_applying_shuffled_events_end_in_the_same_record",)
+
+
+class TestEventAnsweredBeforeItIsWritten(DeliveryStoreSuite):
+    features = frozenset({"reopen", "processes"})
+    caught_by = ("test_events_of_killed_processes_are_there",)
+
+    def make_store(self, place):
+        reads = ["_get", "_with_status", "_counts", "_purge"]
+        return writing_later(place, "deliveries", {"_record": lambda delivery: delivery}, reads)

@@ -120,7 +120,30 @@ _TOTALS_AND_RETENTION: Final = (
 """Version 2: letters are counted as they come, every field of a query is indexed, old records can be found, and breakers share
 their circuits."""
 
-MIGRATIONS: Final = (_TABLES, _TOTALS_AND_RETENTION)
+_DELIVERY_FACTS: Final = (
+    "CREATE TABLE retrykit_delivery_facts (message_id TEXT NOT NULL PRIMARY KEY, told TEXT, record TEXT NOT NULL)",
+    """
+    CREATE TRIGGER retrykit_delivery_put AFTER INSERT ON retrykit_deliveries
+        WHEN EXISTS (SELECT 1 FROM retrykit_delivery_facts WHERE message_id = new.message_id AND told <> new.status)
+    BEGIN
+        UPDATE retrykit_deliveries SET status = (
+            SELECT told FROM retrykit_delivery_facts WHERE message_id = new.message_id) WHERE message_id = new.message_id;
+    END
+    """,
+    """
+    CREATE TRIGGER retrykit_delivery_gone AFTER DELETE ON retrykit_deliveries
+    BEGIN DELETE FROM retrykit_delivery_facts WHERE message_id = old.message_id; END
+    """,
+    """
+    CREATE INDEX retrykit_deliveries_provider ON retrykit_deliveries (provider_id, provider)
+        WHERE provider_id IS NOT NULL
+    """,
+    "CREATE INDEX retrykit_deliveries_unexpected ON retrykit_deliveries (message_id) WHERE version < 0",
+)
+"""Version 3: what providers told of a message stands beside its delivery, where a process of the version before, which replaces whole
+rows, does not lose it; the trigger shows it in the status whoever writes."""
+
+MIGRATIONS: Final = (_TABLES, _TOTALS_AND_RETENTION, _DELIVERY_FACTS)
 """The statements that lead from each version to the next, from an empty file on."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

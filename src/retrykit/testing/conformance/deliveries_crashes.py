@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from ...stores.deliveries import DeliveryStatus, DeliveryStore
 from .breaking import TICKS, broken_at_each_step, call_cancelled, said_before_kill
-from .deliveries_samples import NOW, delivery
+from .deliveries_samples import EVENTS, NOW, delivery
 from .suite import Place, StoreSuite, SuiteClock, needs
 
 __all__ = ["DeliveryCrashes"]
@@ -86,3 +87,29 @@ class DeliveryCrashes(StoreSuite[DeliveryStore]):
         counts = dict(store.counts())
         assert counts == {status: n for status in S if (n := len(store.with_status(status, limit=10_000)))}
         assert delivery(S.UNKNOWN) == store.record(delivery(S.UNKNOWN))
+
+    def test_event_interrupted_in_the_middle_is_applied_or_not(self, store: DeliveryStore, clock: SuiteClock) -> None:
+        """Never half: the status never shows without the facts, and the event may be applied again."""
+        before = store.record(delivery(S.SENT_TO_PROVIDER, 2, provider="ses"))
+        for each in EVENTS:
+            after = each.to_delivery()
+            assert after is not None
+            whole = after.after(before) or before
+            for done in broken_at_each_step(clock, partial(store.apply, each)):
+                stands = store.get("m")
+                assert stands in ([whole] if done else [before, whole])
+                assert stands is not None
+                assert {stands.status: 1} == dict(store.counts())
+            before = whole
+            assert whole == store.apply(each)
+
+    @needs("reopen", "processes")
+    def test_events_of_killed_processes_are_there(self, store: DeliveryStore, place: Place, colour: str) -> None:
+        """Everything that was acknowledged, with its facts."""
+        for name in said_before_kill(self, place, "apply_without_end", colour):
+            stands = store.get(name)
+            assert stands is not None
+            assert (S.BOUNCED_PERMANENT, len(EVENTS)) == (stands.status, len(stands.event_ids))
+        assert dict(store.counts()) == {
+            status: n for status in S if (n := len(store.with_status(status, limit=10_000)))
+        }

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ...backends.memory import MemoryBackend
+from ...classification.provider_event import EventKind
+from ...failure import ErrorGroup
 from ...machines.status import ACCEPTED
-from ...stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
+from ...stores.deliveries import Delivery, DeliveryEvent, DeliveryStatus, DeliveryStore
 from .suite import SuiteClock
 
 __all__ = ["DeliveryModel"]
@@ -65,9 +67,56 @@ class DeliveryModel(RuleBasedStateMachine):
         )
         stands = self._store.record(new)
         assert stands == self._model.record(new)
-        if stands.status in ACCEPTED:
+        if status in ACCEPTED:
             self._accepted.add(message_id)
-        assert message_id not in self._accepted or stands.status in ACCEPTED
+        assert (message_id in self._accepted) is stands.is_accepted
+
+    @rule(
+        message_id=_ids,
+        kind=st.sampled_from(EventKind),
+        group=st.none() | st.sampled_from(ErrorGroup),
+        event_id=st.none() | st.integers(0, 3).map(str),
+        provider=st.sampled_from(["ses", "p-1"]),
+        provider_id=_texts,
+        seconds=st.integers(-50, 50),
+    )
+    def apply(
+        self,
+        message_id: str,
+        kind: EventKind,
+        group: ErrorGroup | None,
+        event_id: str | None,
+        provider: str,
+        provider_id: str | None,
+        seconds: int,
+    ) -> None:
+        """Events come in any order too."""
+        self._clock.advance("1ms")
+        told = DeliveryEvent(
+            message_id=message_id,
+            kind=kind,
+            error_group=group,
+            event_id=event_id,
+            provider=provider,
+            provider_id=provider_id,
+            at=self._clock.now() + timedelta(seconds=seconds),
+        )
+        stands = self._store.apply(told)
+        assert stands == self._model.apply(told)
+        if kind is not EventKind.OTHER:
+            self._accepted.add(message_id)
+
+    @rule(provider=_texts.filter(bool), provider_id=_texts.filter(bool))
+    def by_provider_id(self, provider: str, provider_id: str) -> None:
+        """One, or none of several."""
+        found = [store.by_provider_id(provider, provider_id) for store in (self._store, self._model)]
+        assert found[0] == found[1]
+
+    @rule(limit=st.integers(1, 3), after=st.sampled_from(["", *_IDS]))
+    def unexpected(self, limit: int, after: str) -> None:
+        """A page."""
+        pages = [list(store.unexpected(limit=limit, after=after)) for store in (self._store, self._model)]
+        assert pages[0] == pages[1]
 
     @rule(status=_statuses, limit=st.integers(1, 3), after=st.sampled_from(["", *_IDS]))
     def with_status(self, status: DeliveryStatus, limit: int, after: str) -> None:

@@ -6,10 +6,12 @@ import random
 from collections.abc import Mapping
 from datetime import timedelta
 
+import attrs
+
 from ...codec import JSON
 from ...stores.deliveries import DeliveryStatus, DeliveryStore
 from .child import in_processes
-from .deliveries_samples import NOW, delivery
+from .deliveries_samples import EVENTS, NOW, delivery
 from .races import PROCESSES, THREADS, in_threads
 from .suite import Place, StoreSuite, needs
 
@@ -92,3 +94,41 @@ class DeliveryRaces(StoreSuite[DeliveryStore]):
         answers = in_processes(self, place, "report_many", colour, work)
         assert [[S.SENT_TO_PROVIDER.value] * len(NAMES)] * PROCESSES == answers
         assert {S.SENT_TO_PROVIDER: len(NAMES)} == dict(store.counts())
+
+    def test_many_threads_applying_shuffled_events_end_in_the_same_record(self, store: DeliveryStore) -> None:
+        """Each event counts once, and none is lost."""
+
+        def work(number: int) -> None:
+            order = random.Random(number)
+            for name in NAMES:
+                for each in order.sample(EVENTS, len(EVENTS)):
+                    store.apply(attrs.evolve(each, message_id=name))
+                store.record(delivery(S.UNKNOWN, 1, name))
+
+        in_threads(work, 4)
+        self.assert_settled(store)
+
+    @needs("processes")
+    def test_many_processes_applying_shuffled_events_end_in_the_same_record(
+        self, store: DeliveryStore, place: Place, colour: str
+    ) -> None:
+        """Copies of one webhook that several servers got."""
+        work: list[Mapping[str, JSON]] = [
+            {"names": NAMES, "events": [each.to_dict() for each in random.Random(n).sample(EVENTS, len(EVENTS))]}
+            for n in range(PROCESSES)
+        ]
+        answers = in_processes(self, place, "apply_many", colour, work)
+        assert [[S.BOUNCED_PERMANENT.value] * len(NAMES)] * PROCESSES == answers
+        in_threads(lambda _: [store.record(delivery(S.UNKNOWN, 1, name)) for name in NAMES], 2)
+        self.assert_settled(store)
+
+    def assert_settled(self, store: DeliveryStore) -> None:
+        """Check that all events of all messages have counted once."""
+        ids = {("ses", each.event_id) for each in EVENTS}
+        records = [store.get(name) for name in NAMES]
+        assert {S.BOUNCED_PERMANENT: len(NAMES)} == dict(store.counts())
+        assert [(ids, len(ids))] * len(NAMES) == [
+            (set(each.event_ids), len(each.event_ids)) if each else None for each in records
+        ]
+        plain = [each and attrs.evolve(each, message_id="m", event_ids=()) for each in records]
+        assert [plain[0]] * len(NAMES) == plain

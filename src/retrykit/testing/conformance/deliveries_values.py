@@ -7,9 +7,10 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ...stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
+from ...classification.provider_event import EventKind
+from ...stores.deliveries import Delivery, DeliveryEvent, DeliveryStatus, DeliveryStore
 from ..strategies import any_text, instants, keys
-from .deliveries_samples import delivery
+from .deliveries_samples import NOW, delivery, event
 from .hostile import KEYS, TEXTS, escaped
 from .models import examples
 from .suite import Fresh, StoreSuite, needs
@@ -110,3 +111,32 @@ class DeliveryValues(StoreSuite[DeliveryStore]):
         """A provider that answers with a web page does not stop anything."""
         given_ = delivery(S.UNKNOWN, provider_id="<html>\u20ac" * 150_000)
         assert given_ == store.record(given_) == store.get("m")
+
+    def test_hostile_ids_of_providers_find_their_messages(self, store: DeliveryStore) -> None:
+        """Whatever a provider calls a message: each its own, in a page of unexpected ones too."""
+        for number, text in enumerate(TEXTS):
+            store.apply(event(EventKind.DELIVERED, text, f"{number}", provider_id=text, provider=f"p{text}"))
+        for number, text in enumerate(TEXTS):
+            found = store.by_provider_id(f"p{text}", text)
+            assert found is not None
+            assert (f"{number}", 1) == (found.message_id, len(found.event_ids))
+            again = store.apply(event(EventKind.DELIVERED, text, f"{number}", minutes=9, provider=f"p{text}"))
+            assert escaped(found) == escaped(again)
+        assert sorted(str(number) for number in range(len(TEXTS))) == [each.message_id for each in store.unexpected()]
+
+    def test_hostile_text_in_an_event_comes_back_or_is_escaped(self, store: DeliveryStore) -> None:
+        """Lone surrogates too: what a server said of a mailbox is no key."""
+        for number, text in enumerate((*TEXTS, "\ud800", "<html>\u20ac" * 1000)):
+            given_ = DeliveryEvent(
+                message_id=f"{number}",
+                kind=EventKind.BOUNCED,
+                provider=text,
+                provider_id=text,
+                event_id=text,
+                error_class=text,
+                error_code=text,
+                at=NOW,
+            )
+            stands = store.apply(given_)
+            assert escaped(given_.to_delivery()) == escaped(stands) == escaped(store.get(f"{number}"))
+            assert store.by_provider_id(text, text) is not None

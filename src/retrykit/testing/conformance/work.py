@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
+
+import attrs
 
 from ...codec import JSON
 from ...machines import claim as machine
@@ -11,13 +14,15 @@ from ...message import Message
 from ...stores.circuits import CircuitStore
 from ...stores.claims import Claimed, ClaimStore
 from ...stores.dead_letters import DeadLetterStore
-from ...stores.deliveries import DeliveryStatus, DeliveryStore
+from ...stores.deliveries import DeliveryEvent, DeliveryStatus, DeliveryStore
 from ...stores.retries import RetryStore
 from .child import say
 from .dead_letters_samples import letter
-from .deliveries_samples import delivery
+from .deliveries_samples import EVENTS, delivery
 
 __all__ = [
+    "apply_many",
+    "apply_without_end",
     "claim_many",
     "pause_many",
     "pause_without_end",
@@ -134,6 +139,25 @@ def report_without_end(store: DeliveryStore, by: str) -> JSON:
         name = f"{by} {number}"
         for version, status in enumerate((DeliveryStatus.PROCESSING, DeliveryStatus.SENT_TO_PROVIDER)):
             store.record(delivery(status, version, name))
+        say(name)
+    raise AssertionError
+
+
+def apply_many(store: DeliveryStore, names: list[str], events: list[Mapping[str, JSON]]) -> JSON:
+    """Apply all events to each message, and return the statuses that stand afterwards."""
+    for name in names:
+        for each in events:
+            store.apply(attrs.evolve(DeliveryEvent.from_dict(each), message_id=name))
+    stands = [store.get(name) for name in names]
+    return [None if each is None else each.status.value for each in stands]
+
+
+def apply_without_end(store: DeliveryStore, by: str) -> JSON:
+    """Apply all events to one message after the other, and tell its name."""
+    for number in count():
+        name = f"{by} {number}"
+        for each in EVENTS:
+            store.apply(attrs.evolve(each, message_id=name))
         say(name)
     raise AssertionError
 

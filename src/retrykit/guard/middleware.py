@@ -1,0 +1,271 @@
+"""Idempotent HTTP endpoints: a plain ASGI middleware with the rules of the Idempotency-Key field.
+
+A request with a key is handed to the application once; a repetition gets the response of the first, with a field that says so. What
+is compared beside the key is the method, the path, the query and the body. Works under asyncio and trio.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from ..errors import (
+    AlreadyInProgressError,
+    ConfigurationError,
+    FingerprintMismatchError,
+    InvalidMessageError,
+    OutcomeUnknownError,
+    ResultLostError,
+    RetrykitError,
+    StoreError,
+)
+from . import AsyncIdempotencyGuard
+
+__all__ = ["IdempotencyMiddleware"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_FIELD: Final = b"idempotency-key"
+_REPLAYED: Final = (b"idempotency-replayed", b"true")
+_OF_ONE_CONNECTION: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"date"})
+"""Fields of a response that are not part of it, and not replayed."""
+
+
+class _FailedResponseError(Exception):
+    """The application answered 5xx: whether it had its effect is not known."""
+
+
+class _Response(NamedTuple):
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    def packed(self) -> object:
+        """Return what is stored."""
+        return {
+            "status": self.status,
+            "headers": [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers],
+            "body": self.body,
+        }
+
+    @classmethod
+    def unpacked(cls, stored: object) -> _Response:
+        """Make a response of what was stored."""
+        fields = cast("Mapping[str, Any]", stored)
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields["headers"]]
+        return cls(int(fields["status"]), headers, bytes(fields["body"]))
+
+
+class IdempotencyMiddleware:
+    """Answers repeated requests with the first one's response.
+
+    - A key that is missing where one is required, empty, or longer than the store takes: 400.
+    - A key under which a request is being answered: 409, with Retry-After.
+    - A key that was used for another request: 422.
+    - A key whose first request may have had its effect, or whose response was not kept: 409.
+    - A store that cannot be reached: 503; the application was not called.
+
+    Responses below 500 are kept. One of 5xx goes out as it is, and its outcome counts as not known: what becomes of a repetition is
+    the guard's `on_unknown`.
+
+    Args:
+        app: the application.
+        guard: where keys and responses are kept; its `encode` and `decode` have to take bytes, as the default ones do.
+        namespace: the tenant of a request, by its scope: the same key of two tenants is two keys. Default: one for all.
+        methods: the methods that may have a key; others pass.
+        required: whether a request of these methods has to have one.
+        max_body: bytes of a request that are compared; a larger one with a key is answered 413.
+        max_response: bytes of a response that are kept; a larger one goes out and is not kept.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+
+    Source:
+        draft-ietf-httpapi-idempotency-key-header-07; RFC 9457 for the problem details.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        guard: AsyncIdempotencyGuard,
+        *,
+        namespace: Callable[[Scope], str] | None = None,
+        methods: Collection[str] = ("POST", "PATCH"),
+        required: bool = False,
+        max_body: int = 1 << 20,
+        max_response: int = 1 << 20,
+    ) -> None:
+        if not isinstance(guard, AsyncIdempotencyGuard):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise ConfigurationError(f"guard is {guard!r}; allowed is an AsyncIdempotencyGuard")
+        for name, value in (("max_body", max_body), ("max_response", max_response)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"{name} is {value!r}; allowed are whole numbers of bytes, >= 0")
+        self._app: Final = app
+        self._guard: Final = guard
+        self._namespace: Final = namespace
+        self._methods: Final = frozenset(method.upper() for method in methods)
+        self._required: Final = required
+        self._max_body: Final = max_body
+        self._max_response: Final = max_response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI calls it."""
+        if scope["type"] != "http" or scope["method"] not in self._methods:
+            await self._app(scope, receive, send)
+            return
+        headers = cast("Iterable[tuple[bytes, bytes]]", scope["headers"])
+        keys = [bytes(value) for name, value in headers if bytes(name).lower() == _FIELD]
+        if not keys and not self._required:
+            await self._app(scope, receive, send)
+            return
+        key = _key(keys)
+        if key is None:
+            what = (
+                "there has to be one Idempotency-Key field" if len(keys) != 1 else "the Idempotency-Key field is empty"
+            )
+            await _problem(send, 400, "no usable key", f"{what}: a text that is new for each request")
+            return
+        body = await _read(receive, self._max_body)
+        if body is None:
+            await _problem(send, 413, "too large", f"a request with a key may have {self._max_body:,} bytes")
+            return
+        await self._answer(scope, send, key, body)
+
+    async def _answer(self, scope: Scope, send: Send, key: str, body: bytes) -> None:
+        """Call the application under the key, or answer from the record."""
+        full_key = f"{self._namespace(scope)}/{key}" if self._namespace else key
+        query = bytes(scope.get("query_string", b"")).decode("latin-1")
+        payload = [scope["method"], scope["path"], query, hashlib.sha256(body).hexdigest()]
+        with contextlib.suppress(_FailedResponseError):  # it went out; the guard knows of it
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    hold = await stack.enter_async_context(self._guard.hold(full_key, payload=payload))
+                except RetrykitError as error:
+                    await _refuse(send, error)
+                    return
+                if hold.is_new:
+                    response = await self._called(scope, body, send)
+                    hold.result = None if response is None else response.packed()
+                    return
+            await self._replay(send, hold.result)
+
+    async def _called(self, scope: Scope, body: bytes, send: Send) -> _Response | None:
+        """Let the application answer; return its response where it is kept."""
+        seen = _Seen(self._max_response)
+
+        async def watched(message: Message) -> None:
+            seen.take(message)
+            await send(message)
+
+        await self._app(scope, _replaying(body), watched)
+        if seen.status >= 500:
+            raise _FailedResponseError
+        return seen.response()
+
+    async def _replay(self, send: Send, stored: object) -> None:
+        if stored is None:
+            await _problem(send, 409, "not repeatable", "the first request was answered, and the response was not kept")
+            return
+        response = _Response.unpacked(stored)
+        headers = [*response.headers, _REPLAYED]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body, "more_body": False})
+
+
+async def _refuse(send: Send, error: Exception) -> None:
+    """Answer a request that the guard does not let through; the application was not called."""
+    match error:
+        case AlreadyInProgressError():
+            wait = (b"retry-after", str(max(1, round(error.retry_after or 0))).encode())
+            await _problem(send, 409, "in progress", "a request with this key is being answered; ask again later", wait)
+        case OutcomeUnknownError() | ResultLostError():
+            await _problem(send, 409, "not repeatable", "the first request with this key has no response on record")
+        case FingerprintMismatchError():
+            await _problem(send, 422, "key used before", "this key belongs to another request; use a new one")
+        case InvalidMessageError():
+            await _problem(send, 400, "no usable key", "the Idempotency-Key field is too long")
+        case StoreError():
+            await _problem(send, 503, "unavailable", "keys cannot be checked now; nothing was done")
+        case _:
+            raise error
+
+
+class _Seen:
+    """What an application has answered, as far as it is kept."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body = bytearray()
+        self._is_whole = False
+        self.status = 500
+        """500 until the application has begun to answer."""
+
+    def take(self, message: Message) -> None:
+        """Take in a message on its way out."""
+        if message["type"] == "http.response.start":
+            self.status = int(message["status"])
+            pairs = cast("Iterable[tuple[bytes, bytes]]", message.get("headers", ()))
+            self._headers = [(bytes(name), bytes(value)) for name, value in pairs]
+        elif message["type"] == "http.response.body":
+            if len(self._body) <= self._limit:
+                self._body += message.get("body", b"")
+            self._is_whole = not message.get("more_body", False)
+
+    def response(self) -> _Response | None:
+        """Return the whole response; None where it is too large or was not ended."""
+        if not self._is_whole or len(self._body) > self._limit:
+            return None
+        kept = [(name, value) for name, value in self._headers if name.lower() not in _OF_ONE_CONNECTION]
+        return _Response(self.status, kept, bytes(self._body))
+
+
+def _key(fields: list[bytes]) -> str | None:
+    """Return the key that a request names: a string in quotes, or bare as many send it; None where there is none to use."""
+    if len(fields) != 1:
+        return None
+    text = fields[0].decode("latin-1").strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return text.strip() or None
+
+
+async def _read(receive: Receive, limit: int) -> bytes | None:
+    """Read a request's body; None where it is larger than the limit."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body") or b""
+        if len(body) > limit:
+            return None
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replaying(body: bytes) -> Receive:
+    """Return a receive that gives a body that was read already, and after it that the client has gone."""
+    given = False
+
+    async def receive() -> Message:
+        nonlocal given
+        if given:
+            return {"type": "http.disconnect"}
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def _problem(send: Send, status: int, title: str, detail: str, *headers: tuple[bytes, bytes]) -> None:
+    """Answer with problem details (RFC 9457)."""
+    body = json.dumps({"type": "about:blank", "title": title, "status": status, "detail": detail}).encode()
+    fields = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
