@@ -79,7 +79,7 @@ def test_name_of_a_provider_is_known_with_its_variants(vocabulary, name):
         ("a b", {"message": " a b "}),
         ("title\ndetail", {"type": "about:blank", "title": "title", "detail": "detail"}),
         ("one\ntwo", {"errors": ["one", {"message": "two", "more": ["one"]}]}),
-        ("deep", {"errors": {"field": [{"x": "deep"}]}}),
+        ("deep\n(field field)", {"errors": {"field": [{"x": "deep"}]}}),
         ("", {"errors": {"a": {"b": {"c": {"d": {"e": "too deep"}}}}}}),
         ("words", {"error": {"message": "words", "code": 3, "details": None}}),
         ("Not here", "<html><head><title>Not here</title></head>"),

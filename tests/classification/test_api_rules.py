@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrykit.classification import ErrorClassifier, EventKind, HttpReply, ProviderEvent
+from retrykit.classification import ErrorClassifier, EventKind, HttpReply, ProviderEvent, SmtpReply
 from retrykit.classification.http_rules import API_WORDS, LAST_RULES
 from retrykit.classification.provider_codes import CERTAIN_CODES, VAGUE_CODES
 from retrykit.failure import ErrorClass, Outcome
@@ -264,7 +264,7 @@ def test_body_decides_before_the_status(expected, status, body):
         ("provider_unavailable", "apns", 500, {"reason": "InternalServerError", "apns-id": "1"}),
         ("invalid_payload", "stripe", 400, {"error": {"code": "parameter_missing"}}),
         ("provider_misconfigured", "graph", 401, {"error": {"code": "InvalidAuthenticationToken"}}),
-        ("invalid_recipient", "firebase", 404, {"error": {"code": 404, "message": "gone", "status": "NOT_FOUND"}}),
+        ("invalid_payload", "firebase", 404, {"error": {"code": 404, "message": "gone", "status": "NOT_FOUND"}}),
         ("provider_throttled", "whatsapp", 400, {"error": {"code": 80007}}),
         ("invalid_payload", "mandrill", 500, {"status": "error", "code": 2, "name": "Unknown_Template", "message": "x"}),
         ("provider_misconfigured", "unisender", 400, {"status": "error", "code": 102, "message": "the api key is wrong"}),
@@ -411,3 +411,63 @@ def test_answer_is_independent_of_case_space_and_wrapping(phrases, status):
     plain = failure_of(status, {"message": " ".join(phrases)})
     wrapped = failure_of(status, {"message": "  " + " \r\n ".join(phrases).upper().replace(" ", "   ") + "\n"})
     assert (plain.rule, plain.outcome) == (wrapped.rule, wrapped.outcome)
+
+
+@pytest.mark.parametrize(
+    ("expected", "body"),
+    [
+        ("provider_misconfigured", {"errors": {"from": ["is not a valid email address"]}}),
+        (
+            "provider_misconfigured",
+            {"detail": [{"loc": ["body", "from"], "msg": "value is not a valid email address"}]},
+        ),
+        ("provider_misconfigured", {"message": "invalid email address", "field": "reply_to"}),
+        ("provider_misconfigured", {"message": "invalid email address", "source": "x", "param": "sender"}),
+        ("provider_misconfigured", {"message": "Invalid email address in 'from'"}),
+        ("invalid_recipient", {"errors": {"to": ["is not a valid email address"]}}),
+        ("invalid_recipient", {"detail": [{"loc": ["body", "to"], "msg": "value is not a valid email address"}]}),
+        ("invalid_recipient", {"message": "invalid email address", "field": "to"}),
+    ],
+)
+def test_field_that_an_error_names_says_who_is_at_fault(expected, body):
+    """One wrong sender would else end every recipient of a list."""
+    assert class_of(422, body) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "status"),
+    [
+        ("provider_misconfigured", 401),
+        ("provider_throttled", 429),
+        ("provider_unavailable", 500),
+        ("provider_unavailable", 503),
+    ],
+)
+def test_words_end_no_recipient_against_the_status(expected, status):
+    """A user who is not found with 401 is ours; with 500 it is the provider's trouble."""
+    assert class_of(status, {"error": "user not found"}) == expected
+    assert class_of(404, {"error": "chat not found"}) == "invalid_recipient"
+
+
+def test_status_that_cannot_be_read_leaves_the_outcome_open():
+    """Nobody knows what was answered."""
+    assert failure_of(999, "x").outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", [EventKind.OTHER, EventKind.DEFERRED, EventKind.DELIVERED])
+def test_event_that_tells_of_no_end_ends_no_recipient(kind):
+    """The provider goes on trying, or says something else altogether: an automatic answer, a change of address."""
+    reply = SmtpReply(550, "5.1.1 user unknown")
+    event = ProviderEvent(provider="postmark", kind=kind, codes=("BadEmailAddress",), text="user unknown", reply=reply)
+    failure = CLASSIFIER.classify(event)
+    assert failure.group.value in ("temporary_mailbox", "unmapped")
+    assert failure.outcome is Outcome.UNKNOWN
+
+
+def test_words_of_a_mail_server_outrank_a_vague_type_of_bounce():
+    """A hard bounce whose reason is a blocklist is no dead recipient."""
+    said = {"codes": ("HardBounce",), "reply": SmtpReply(550, "5.7.1 blocked using bl.example.net")}
+    event = ProviderEvent(provider="postmark", kind=EventKind.BOUNCED, **said)
+    assert CLASSIFIER.classify(event).error_class == "reputation_blocked"
+    plain = ProviderEvent(provider="postmark", kind=EventKind.BOUNCED, codes=("HardBounce",))
+    assert CLASSIFIER.classify(plain).error_class == "invalid_recipient"

@@ -307,3 +307,32 @@ def test_reply_outcome_is_rejected_where_it_refuses_in_send(expected, code, text
 def test_reply_retry_after_is_read_from_4xx_texts(expected, code, text):
     """A time to wait counts where another try is welcome."""
     assert expected == CLASSIFIER.classify(SmtpReply(code, text)).retry_after
+
+
+@pytest.mark.parametrize(
+    ("expected", "reply"),
+    [
+        ("provider_misconfigured", "550 5.1.1 <me@shop.example>: Sender address rejected: User unknown"),
+        ("provider_misconfigured", "550 5.1.1 Sender verify failed"),
+        ("provider_misconfigured", "550 5.1.2 The sender's domain does not exist"),
+        ("provider_misconfigured", "553 5.1.3 <x>: Sender address rejected: malformed"),
+        ("provider_misconfigured", "550 Your domain does not exist"),
+        ("provider_misconfigured", "550 MAIL FROM user unknown"),
+        ("provider_misconfigured", "550 5.7.27 The sender address has null MX"),
+        ("provider_misconfigured", "550 5.1.1 relay denied"),
+        ("provider_throttled", "550 5.1.1 too many unknown users from your IP"),
+        ("soft_bounce", "550 5.1.1 mailbox temporarily unavailable"),
+        ("greylisted", "550 5.1.1 Greylisted, come again"),
+        ("dns_failure", "550 5.1.2 temporary DNS failure"),
+        ("unknown", "251 user not local; will forward"),
+        ("unknown", "550 The recipient does not accept mail from you"),
+        ("policy_violation", "550 5.2.1 mailbox disabled for sending"),
+        ("invalid_recipient", "550 Rejected by Mimecast: Invalid Recipient"),
+        ("invalid_recipient", "host mx.spamtitan.com said: 550 No such mailbox"),
+        ("invalid_recipient", "550 greylist.example.org: mailbox not found"),
+        ("invalid_recipient", "550 No such user at tls.example.com"),
+    ],
+)
+def test_living_recipient_is_not_ended_and_a_dead_one_is_not_missed(expected, reply):
+    """What is said of the sender, or for now, outranks a code of the recipient's; names of hosts say nothing."""
+    assert expected == name_of(SmtpReply.parse(reply))

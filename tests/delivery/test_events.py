@@ -99,7 +99,7 @@ def test_bounce_of_a_mail_is_read_whole(provider, body, kind, codes, name):
         (K.DEFERRED, "mailbox_full", "ses", {"eventType": "DeliveryDelay", "deliveryDelay": {"delayType": "MailboxFull"}}),
         (K.COMPLAINED, "recipient_suppressed", "ses", {"notificationType": "Complaint", "complaint": {"complaintFeedbackType": "abuse"}}),
         (K.REJECTED, "policy_violation", "ses", {"eventType": "Reject", "reject": {"reason": "Bad content"}}),
-        (K.REJECTED, "invalid_payload", "ses", {"eventType": "Rendering Failure", "failure": {"errorMessage": "a value is missing"}}),
+        (K.REJECTED, "rendering_failure", "ses", {"eventType": "Rendering Failure", "failure": {"errorMessage": "a value is missing"}}),
         (K.ACCEPTED, None, "ses", {"eventType": "Send", "mail": {"destination": [WHO]}}),
         (K.UNSUBSCRIBED, None, "ses", {"eventType": "Subscription", "subscription": {"newTopicPreferences": {"unsubscribeAll": True}}}),
         (K.OTHER, None, "ses", {"eventType": "Subscription", "subscription": {"newTopicPreferences": {"unsubscribeAll": False}}}),

@@ -29,6 +29,7 @@ from ..errors import CallRefusedError, ConfigurationError, RetryLater
 from ..events import Listener
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from .answers import Answer, answer_of, event_answer
+from .enhanced_codes import FOR_NOW
 from .exceptions import phase_of, provider_of, refusals_of, text_of, wrapped_by
 from .explanation import Explanation
 from .frames import own_frame
@@ -397,6 +398,8 @@ class ErrorClassifier:
         answer = answer_of(reply, place.provider)
         scope = Scope(code=reply.status, provider=place.provider, stage=place.stage, protocol="http")
         failure = self._of_answer(answer, scope, signal, kind, place)
+        if reply.status is None and place.may_have_sent and not answer.codes:  # not even that much could be read
+            failure = attrs.evolve(failure, outcome=Outcome.UNKNOWN)
         if failure.retry_after is not None:
             return failure
         is_throttled = failure.group is ErrorGroup.THROTTLING
@@ -406,7 +409,7 @@ class ErrorClassifier:
         answer = event_answer(event)
         code = None if event.reply is None else event.reply.code
         scope = Scope(code=code, provider=place.provider or event.provider, stage=place.stage, protocol="event")
-        failure = self._of_answer(answer, scope, event, None, place)
+        failure = _for_kind(self._of_answer(answer, scope, event, None, place), event.kind)
         if event.kind is not EventKind.DEFERRED or not place.may_have_sent:
             return failure
         return attrs.evolve(failure, outcome=Outcome.UNKNOWN)  # the provider goes on trying
@@ -422,7 +425,7 @@ class ErrorClassifier:
         rule = (
             known
             or (None if quoted is None else self._rule_of_quoted(quoted, evidence))
-            or tables.words.first(evidence)
+            or _believed(tables.words.first(evidence), scope)
             or (known := tables.vague.first(evidence))
             or tables.last.first(evidence)
         )
@@ -458,7 +461,9 @@ class ErrorClassifier:
         scope = Scope(reply.code, reply.enhanced_code, reply.phase, place.provider, place.stage, "smtp")
         names = kind.names if kind else ()
         evidence = Evidence(signal, scope, reply.text, names, mailbox_codes(reply.text), place.tried)
-        rule = self._own.first(evidence) or self._rule_of_reply(evidence)
+        rule = self._own.first(evidence)
+        if rule is None and scope.code_class not in (2, 3):  # those refuse nothing
+            rule = self._rule_of_reply(evidence)
         is_refusal = scope.code_class in (4, 5) or (scope.code_class is None and rule is not None)
         failure = self._failure(
             rule or _UNKNOWN,
@@ -518,6 +523,23 @@ class ErrorClassifier:
             elif not self._kinds.of(type(error)).is_cancellation:
                 return False
         return True
+
+
+def _believed(rule: Rule | None, scope: Scope) -> Rule | None:
+    """Return a rule of words unless they would end a recipient against a status that speaks of us or of the provider."""
+    if rule is None or rule.error_class.group is not ErrorGroup.PERMANENT_RECIPIENT or scope.protocol != "http":
+        return rule
+    return None if scope.code == 429 or scope.code_class == 5 else rule
+
+
+def _for_kind(failure: Failure, kind: EventKind) -> Failure:
+    """Return what an event's failure can mean: one that tells of no end ends nothing, and of no delay asks for no other try."""
+    if kind is EventKind.DEFERRED:
+        for_now = FOR_NOW.get(failure.error_class)
+        return failure if for_now is None else attrs.evolve(failure, error_class=for_now)
+    if kind is EventKind.OTHER and failure.group in (*_TEMPORARY, ErrorGroup.PERMANENT_RECIPIENT):
+        return attrs.evolve(failure, error_class=ErrorClass.UNKNOWN, rule="event.no_failure", outcome=Outcome.UNKNOWN)
+    return failure
 
 
 def _outcome_of(error_class: ErrorClass) -> Outcome:

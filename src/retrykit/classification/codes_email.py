@@ -24,7 +24,7 @@ CERTAIN: Final[Mapping[str, Mapping[C, str]]] = {
         C.REPUTATION_BLOCKED: "delay/ipfailure delay/byoipfailure",
         C.SOFT_BOUNCE: "transient/customtimeoutexceeded",
         C.POLICY_VIOLATION: "delay/spamdetected reject/bad_content reject/bad-content",
-        C.INVALID_PAYLOAD: "renderingfailure",
+        C.RENDERING_FAILURE: "renderingfailure rendering_failure",
     },
     # SendGrid: reasons for which it dropped a message, and types of events.
     "sendgrid": {
@@ -48,8 +48,8 @@ CERTAIN: Final[Mapping[str, Mapping[C, str]]] = {
     "postmark": {
         C.PROVIDER_THROTTLED: "429",
         C.PROVIDER_UNAVAILABLE: "100 600 700 800 900 1000 1100 transient dnserror",
-        C.INVALID_RECIPIENT: "hardbounce bademailaddress addresschange",
-        C.SOFT_BOUNCE: "softbounce challengeverification autoresponder",
+        C.INVALID_RECIPIENT: "bademailaddress",
+        C.SOFT_BOUNCE: "softbounce challengeverification",
         C.RECIPIENT_SUPPRESSED: "406 unsubscribe spamcomplaint manuallydeactivated",
         C.CONTENT_REJECTED: "411 virusnotification",
         C.POLICY_VIOLATION: "spamnotification",
@@ -144,6 +144,7 @@ CERTAIN: Final[Mapping[str, Mapping[C, str]]] = {
             "missing_api_key restricted_api_key invalid_api_key invalid_access invalid_from_address security_error "
             "invalid_permission suspended",
         C.INVALID_RECIPIENT: "invalid_to_address",
+        C.RECIPIENT_SUPPRESSED: "permanent/suppressed suppressed",
         C.INVALID_PAYLOAD:
             "invalid_idempotency_key invalid_idempotent_request invalid_attachment invalid_parameter "
             "missing_required_field missing_required_fields not_found method_not_allowed invalid_scope "
@@ -182,7 +183,8 @@ VAGUE: Final[Mapping[str, Mapping[C, str]]] = {
         C.UNKNOWN: "unclassified",
     },
     "mailgun": {C.UNKNOWN: "bounce generic", C.SOFT_BOUNCE: "temporary"},
-    "postmark": {C.INVALID_PAYLOAD: "300 11"},
+    "postmark": {
+        C.INVALID_RECIPIENT: "hardbounce",C.INVALID_PAYLOAD: "300 11"},
     "sparkpost": {C.UNKNOWN: "1", C.SOFT_BOUNCE: "20 40", C.POLICY_VIOLATION: "1902"},
     "mandrill": {
         C.INVALID_PAYLOAD: "validationerror", C.INVALID_RECIPIENT: "hard_bounce", C.SOFT_BOUNCE: "soft_bounce deferral",

@@ -241,7 +241,7 @@ VAGUE: Final[Mapping[str, Mapping[C, str]]] = {
     "whatsapp": {
         C.PROVIDER_UNAVAILABLE: "1", C.INVALID_PAYLOAD: "100 131009", C.UNKNOWN: "131000",
     },
-    "fcm": {C.INVALID_PAYLOAD: "invalid_argument", C.INVALID_RECIPIENT: "not_found"},
+    "fcm": {C.INVALID_PAYLOAD: "invalid_argument not_found"},
     "telegram": {
         C.PROVIDER_MISCONFIGURED: "401 403 404 409", C.INVALID_PAYLOAD: "400", C.PROVIDER_UNAVAILABLE: "500 502 503 504",
         C.CONTENT_REJECTED: "413",

@@ -6,16 +6,17 @@ Nothing here raises, whatever the document holds, and what comes back is bounded
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
-__all__ = ["as_list", "as_map", "at", "code", "first_map", "join", "number", "text"]
+__all__ = ["as_list", "as_map", "at", "code", "fields", "first_map", "join", "named_fields", "number", "text"]
 
 MAX_TEXT: Final = 4_000
 """Characters of a text that are read."""
 MAX_CODE: Final = 128
 """Characters of a code."""
 _MAX_TEXTS: Final = 32
+_FIELD_NAMES: Final = ("field", "param", "parameter", "property", "path", "pointer", "loc", "ErrorRelatedTo")
 _MOST: Final = 10**15
 
 
@@ -86,6 +87,24 @@ def number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return result if math.isfinite(result) else None
+
+
+def fields(*errors: object) -> str:
+    """Return which fields of our request some errors are about, as words: "(from field)"; empty where none is named.
+
+    Args:
+        errors: objects that name a field under one of the usual names, or lists of such.
+    """
+    items = [as_map(item) for error in errors for item in (as_list(error) or [error])]
+    named = [value for item in items for name in _FIELD_NAMES if (value := item.get(name))]
+    names = [code(part) for value in named[:_MAX_TEXTS] for part in (as_list(value)[:8] or [value])]
+    return named_fields(names)
+
+
+def named_fields(names: Iterable[str]) -> str:
+    """Return names of fields as words."""
+    short = [name.partition(".")[0].rpartition("/")[2] for name in names]
+    return " ".join(f"({name} field)" for name in short if name)
 
 
 def join(*values: object) -> str:

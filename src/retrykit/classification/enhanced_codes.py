@@ -13,7 +13,7 @@ from typing import Final
 from ..failure import ErrorClass as C  # it stands in every row
 from .rules import Rule
 
-__all__ = ["TRUSTED_CODES", "VAGUE_CODES"]
+__all__ = ["FOR_NOW", "TRUSTED_CODES", "VAGUE_CODES"]
 
 
 def _row(code: str, error_class: C, source: str) -> Rule:
@@ -51,6 +51,7 @@ TRUSTED_CODES: Final = (
     _row("x.5.3", C.PROVIDER_THROTTLED, _REGISTRY),  # too many recipients: send fewer at a time
     _row("x.7.3-14", C.PROVIDER_MISCONFIGURED, "RFC 3463 section 3.8, RFC 4954, RFC 5248"),
     _row("x.7.20-26", C.PROVIDER_MISCONFIGURED, "RFC 7372"),
+    _row("x.7.27", C.PROVIDER_MISCONFIGURED, "RFC 7505 section 4.2: the sender has null MX; SPF at Gmail"),
     _row("4.7.28", C.PROVIDER_THROTTLED, "IANA registry: mail flood detected"),
     _row("4.7.320-329", C.PROVIDER_MISCONFIGURED, _EXCHANGE),  # DANE and MTA-STS
     _row("4.7.500-899", C.PROVIDER_THROTTLED, _EXCHANGE),
@@ -74,3 +75,12 @@ VAGUE_CODES: Final = (
     _row("5.7.0-2", C.POLICY_VIOLATION, _REGISTRY),
 )
 """Codes that are used for many things: they count where the words said nothing."""
+
+FOR_NOW: Final = {
+    C.INVALID_RECIPIENT: C.SOFT_BOUNCE,
+    C.INVALID_DOMAIN: C.DNS_FAILURE,
+    C.CONTENT_REJECTED: C.SOFT_BOUNCE,
+    C.POLICY_VIOLATION: C.SOFT_BOUNCE,
+    C.REPUTATION_BLOCKED: C.PROVIDER_THROTTLED,
+}
+"""What a class for good means where another try is asked for: in a 4yz reply (RFC 5321 section 4.2.1), in a deferred event."""

@@ -30,18 +30,12 @@ _WRONG: Final = (
     "blocked by", "can't initiate", "barred", "not in service",
 )  # fmt: skip
 _SENDER: Final = (
-    " from number", " from address", " from field", " from phone", " from email", " from parameter", "invalid from ",
-    "sender", "reply-to", "reply_to", "return-path", "sending domain", "sending identity", "caller id", "originator",
-    "source address", "mail from",
+    " from number", " from address", " from field", "(from field", "reply to", " in from ", " from phone",
+    " from email", " from parameter", "invalid from ", "sender", "reply-to", "reply_to", "return-path",
+    "sending domain", "sending identity", "caller id", "originator", "source address", "mail from",
 )  # fmt: skip
 _TEMPLATE: Final = (
-    "template",
-    "substitution",
-    "merge var",
-    "merge field",
-    "placeholder",
-    "rendering",
-    "personalization",
+    "template", "substitution", "merge var", "merge field", "placeholder", "rendering", "personalization",
 )
 _SIGN_IN: Final = (
     "api key", "api-key", "api_key", "apikey", "api token", "access token", "access_token", "auth token", "bearer",
@@ -78,6 +72,10 @@ _SILENT: Final = (
 
 API_WORDS: Final = (
     *_SILENT,
+    Rule(
+        "http.401", C.PROVIDER_MISCONFIGURED, protocol="http", codes=(401, 407),
+        source="RFC 9110 section 15.5.2: about our credentials, whatever the words say",
+    ),
     Rule(
         "api.words.suppressed", C.RECIPIENT_SUPPRESSED,
         words=("opted out", "opted-out", "opt-out", "opt out list", "unsubscribed", "suppressed", "suppression list",
@@ -209,10 +207,6 @@ API_WORDS: Final = (
                "and retry"),
         source="a trouble that passes",
     ),
-    Rule(
-        "http.401", C.PROVIDER_MISCONFIGURED, protocol="http", codes=(401, 407),
-        source="RFC 9110 section 15.5.2: about our credentials, whatever a code that stands for anything says",
-    ),
 )  # fmt: skip
 """Words in answers of APIs and in events, specific before general; and the one status that says as much."""
 
@@ -228,12 +222,6 @@ def _kind(error_class: C, *kinds: str) -> tuple[Rule, ...]:
 
 
 LAST_RULES: Final = (
-    Rule(
-        "api.words.missing_resource", C.INVALID_PAYLOAD,
-        words=("not found", "does not exist", "doesn't exist", "no such", "unknown ", "already exists", "duplicate",
-               "missing", "invalid", "incorrect", "not modified", "is empty"),
-        source="what we named is not there",
-    ),
     _status("429", C.PROVIDER_THROTTLED, 429, source="RFC 6585 section 4"),
     _status("420", C.PROVIDER_THROTTLED, 420, source="Twitter's and SparkPost's number for a throttle"),
     _status("509", C.PROVIDER_THROTTLED, 509, source="Apache and cPanel: bandwidth limit exceeded"),
@@ -242,6 +230,12 @@ LAST_RULES: Final = (
     _status("506", C.PROVIDER_MISCONFIGURED, 506, 508, 511, 526, source="RFC 2295, RFC 5842, RFC 6585; Cloudflare"),
     _status("503", C.PROVIDER_UNAVAILABLE, 503),
     Rule("http.5xx", C.PROVIDER_UNAVAILABLE, protocol="http", code_class=5, source="RFC 9110 section 15.6"),
+    Rule(
+        "api.words.missing_resource", C.INVALID_PAYLOAD,
+        words=("not found", "does not exist", "doesn't exist", "no such", "unknown ", "already exists", "duplicate",
+               "missing", "invalid", "incorrect", "not modified", "is empty"),
+        source="what we named is not there",
+    ),
     _status("408", C.PROVIDER_UNAVAILABLE, 408, 421, 423, 424, 425, 440, 449, 460, 499, source="RFC 9110; RFC 8470; RFC 4918"),
     _status("409", C.PROVIDER_UNAVAILABLE, 409, source="RFC 9110 section 15.5.10: a conflict with the present state"),
     _status("403", C.PROVIDER_MISCONFIGURED, 402, 403, 495, 496, 498),

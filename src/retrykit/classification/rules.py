@@ -78,6 +78,15 @@ def _error_class(value: ErrorClass | str) -> ErrorClass:
     return value if isinstance(value, ErrorClass) else ErrorClass(value)
 
 
+def _optional_outcome(value: Outcome | str | None) -> Outcome | None:
+    try:
+        return None if value is None else Outcome(value)
+    except ValueError:
+        raise ConfigurationError(
+            f"the outcome of a rule is {value!r}; allowed are {', '.join(Outcome)}, and None"
+        ) from None
+
+
 def _optional_seconds(value: Duration | None) -> float | None:
     return None if value is None else seconds(value, "retry_after")
 
@@ -196,7 +205,7 @@ class Rule:
     provider: str | None = attrs.field(default=None, kw_only=True)
     phases: tuple[str | None, ...] = attrs.field(default=(), converter=_phases, kw_only=True)
     stages: tuple[str, ...] = attrs.field(default=(), converter=_tuple, kw_only=True)
-    outcome: Outcome | None = attrs.field(default=None, converter=attrs.converters.optional(Outcome), kw_only=True)
+    outcome: Outcome | None = attrs.field(default=None, converter=_optional_outcome, kw_only=True)
     retry_after: float | None = attrs.field(default=None, converter=_optional_seconds, kw_only=True)
     source: str = attrs.field(default="", kw_only=True)
 

@@ -2,8 +2,8 @@
 
 A reply keeps what the server said: the basic code, the text without the protocol's framing, and the enhanced status
 code, which mostly stands in the text. `words` is the form in which rules look at a text: lower case, single spaces, no
-addresses and no paths of URLs, which are full of words that mean nothing ("unknown@", "/blocked"), and nothing of what a
-reporting server says of the conversation itself ("in reply to RCPT TO command"): that tells the phase instead.
+addresses, names of hosts and paths of URLs, which are full of words that mean nothing ("unknown@", "antispam.example.net"), and
+nothing of what a reporting server says of the conversation itself ("in reply to RCPT TO command"): that tells the phase instead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def words(text: str) -> str:
 
     Example:
         >>> words("550-5.1.1 <unknown@example.org>:\n550   User UNKNOWN; see https://example.org/unknown")
-        ' 550-5.1.1 550 user unknown see example.org <> '
+        ' 550-5.1.1 550 user unknown see <> '
     """
     text = text[:MAX_WORDS].lower().replace("\u2019", "'").replace("_", " ")
     if _may_tell_phase(text):
@@ -67,8 +67,25 @@ def _word(token: str) -> str:
         token = token.partition("<")[0] if "<" in token else ""
     elif "://" in token:
         token = token.partition("://")[2].partition("/")[0].partition("?")[0]
-    return token.strip(_EDGES)
+    token = token.strip(_EDGES)
+    if "." in token and _HOST.search(token) and not any(map(token.__contains__, _LISTS)):
+        return ""
+    return token
 
+
+_HOST: Final = re.compile(
+    r"^[a-z0-9-]+(?:\.[a-z0-9-]+)*"
+    r"\.(?:com|net|org|edu|gov|mil|int|info|biz|arpa|example|test|invalid|local|lan|internal|cloud|email|mail|online|site|app|dev|io|co"
+    r"|me|tv|eu|uk|de|fr|it|es|nl|be|ch|at|se|no|dk|fi|pl|cz|sk|hu|ro|pt|ie|gr|ru|ua|by|kz|us|ca|mx|br|ar|cl|pe|au|nz|jp|cn|kr|tw|hk"
+    r"|sg|my|th|vn|id|ph|za|tr|il|ir|ae|pk)(?:[/:\[(]|$)",
+    re.ASCII,
+)
+"""A host's name, with what may stand behind it."""
+_LISTS: Final = (
+    "spamhaus", "spamcop", "sorbs", "barracuda", "dnsbl", "rbl", "bl.", "surbl", "uceprotect", "senderscore", "abusix", "invaluement",
+    "mailspike", "cloudmark", "proofpoint", "spamrats", "psbl", "blocklist", "blacklist",
+)  # fmt: skip
+"""What stands in the names of lists, which say something; other hosts' names are full of words that mean nothing."""
 
 # How reporting servers name the command that was answered: Postfix, Exim, Sendmail, qmail.
 _COMMAND: Final = r"(?:end of )?([a-z]{4}(?: (?:from|to)\b)?)"

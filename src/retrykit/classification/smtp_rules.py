@@ -16,7 +16,7 @@ import attrs
 
 from ..failure import ErrorClass as C  # it stands in every row
 from ..failure import ErrorGroup
-from .enhanced_codes import TRUSTED_CODES, VAGUE_CODES
+from .enhanced_codes import FOR_NOW, TRUSTED_CODES, VAGUE_CODES
 from .rules import Rule
 
 __all__ = ["SMTP_RULES"]
@@ -68,7 +68,7 @@ _FULL: Final = (
 _NOT_RECIPIENT: Final = (
     *_SENDER, "your account", "your ip", "your address", "your domain", "your host", "ip address", "adresse ip",
     "client host", "domain", "message-id", "access denied", "mailbox unavailable", "service", "connection",
-    "unknown error", "user agent", "syntax", "character", "gateway for", "route to",
+    "unknown error", "user agent", "syntax", "character", "gateway for", "for sending", "route to",
 )  # fmt: skip
 _LIMIT: Final = ("exceed", "reached", "too many", "too much", " hit ")
 
@@ -84,7 +84,7 @@ _CREDENTIALS: Final = (
 
 # Texts whose meaning no code changes, not even a 4yz one.
 _FINAL: Final = (
-    Rule("smtp.words.null_mx", C.INVALID_DOMAIN, words=("null mx",), source="RFC 7505"),
+    Rule("smtp.words.null_mx", C.INVALID_DOMAIN, words=("null mx",), unless=("sender", "mail from"), source="RFC 7505"),
     Rule(
         "smtp.words.given_up_on", C.REPUTATION_BLOCKED, words=("permanently deferred", "permanently blocked"),
         source="Yahoo sender hub: deferred for good, as 421 and as 553",
@@ -134,14 +134,15 @@ _TRAPS: Final = (
         source="RFC 7372 section 3.3 (x.7.25); RFC 5321 section 4.1.4",
     ),
     Rule(
-        "smtp.words.not_relayed", C.PROVIDER_MISCONFIGURED, words=("rcpthosts", "relaying denied",
-                                                                   "relay access denied", "relay not permitted",
-                                                                   "relaying not allowed", "unable to relay"),
+        "smtp.words.not_relayed", C.PROVIDER_MISCONFIGURED, words=("rcpthosts", "relaying denied", "relay denied",
+                                                                   "relaying is denied", "relay access denied",
+                                                                   "relay not permitted", "relaying not allowed",
+                                                                   "unable to relay"),
         source="RFC 5321 section 3.6.2",
     ),
     Rule(
         "smtp.words.too_many_bad_recipients", C.PROVIDER_THROTTLED,
-        words=("too many invalid recipients", "too many unknown recipients", "too many bad recipients"),
+        words=("too many invalid recipients", "too many unknown recipients", "too many bad recipients", "too many unknown users", "too many invalid users"),
         source="directory harvest protection",
     ),
     Rule(
@@ -180,6 +181,32 @@ _TRAPS: Final = (
         source="RFC 5782 (DNS lists)",
     ),
     Rule(
+        "smtp.words.sender_named", C.PROVIDER_MISCONFIGURED,
+        words=("sender address", "sender verify", "sender verification", "sender's", "sender domain", "mail from ",
+               "from address", "envelope from", "return path", "return-path", "reply-to", "your domain",
+               "your address"),
+        also=(*_UNKNOWN, *_REFUSED, "verify failed", "failed", "null mx", "malformed"),
+        unless=("recipient address rejected", "to your address", "domain administrator", "spam", "content"),
+        source="RFC 5321 section 3.3: said of the sender, whatever code is put before it",
+    ),
+    Rule(
+        "smtp.words.greylisted", C.GREYLISTED,
+        words=("greylist", "graylist", "grey list", "gray list", "grey-list", "gray-list"), source="RFC 6647",
+    ),
+    Rule(
+        "smtp.words.dns_for_now", C.DNS_FAILURE,
+        words=("name service", "name server", "host not found", "host name lookup", "dns"),
+        also=("try again", "timeout", "timed out", "servfail", "temporar", "malformed"),
+        source="RFC 5321 section 5.1",
+    ),
+    Rule(
+        "smtp.words.mailbox_off_for_now", C.SOFT_BOUNCE,
+        words=("temporarily disabled", "temporarily locked", "temporarily suspended", "temporarily unavailable",
+               "temporarily deferred", "currently suspended", "temporarily blocked", "temporarily inactive",
+               "temporarily closed", "temporarily over"),
+        also=_RECIPIENT, source="RFC 3463 section 3.3 (4.2.1)",
+    ),
+    Rule(
         "smtp.words.mailbox_full", C.MAILBOX_FULL,
         words=_FULL, also=_RECIPIENT, unless=("message size", "too large", "too big", "their limit", "thread", "rate"),
         source="RFC 3463 section 3.3 (x.2.2)",
@@ -208,6 +235,7 @@ _TRAPS: Final = (
         "smtp.words.accepts_no_mail", C.INVALID_DOMAIN,
         words=("does not accept mail", "doesn't accept mail", "does not accept email", "doesn't receive email",
                "does not receive mail", "does not receive email", "doesn't receive mail"),
+        unless=("from you", "from your", "from this", "from the"),
         source="RFC 7504, RFC 7505",
     ),
     Rule(
@@ -225,10 +253,6 @@ _TRAPS: Final = (
 
 # General words, specific before general.
 _WORDS: Final = (
-    Rule(
-        "smtp.words.greylisted", C.GREYLISTED,
-        words=("greylist", "graylist", "grey list", "gray list", "grey-list", "gray-list"), source="RFC 6647",
-    ),
     Rule(
         "smtp.words.spam", C.CONTENT_REJECTED,
         words=("spam", "junk", "unsolicited", "virus", "malware", "phish", "bulk mail", "suspicious", "banned content",
@@ -268,7 +292,7 @@ _WORDS: Final = (
     Rule(
         "smtp.words.header", C.CONTENT_REJECTED,
         words=("header", "rfc 5322", "rfc5322", "rfc 2822", "rfc2822", "rfc 822", "message-id", "malformed", "8-bit",
-               "8bit", "mime"),
+               "8bit", " mime ", "mime-"),
         unless=("authenticat", "spoof", "malformed address", "name server"),
         source="RFC 5322 section 3.6",
     ),
@@ -279,8 +303,8 @@ _WORDS: Final = (
     ),
     Rule(
         "smtp.words.user_unknown", C.INVALID_RECIPIENT,
-        words=("no such user", "user unknown", "unknown user", "banned recipient", "recipient has been suspended"),
-        unless=("sender",), source="RFC 5321 section 4.2.3 (550)",
+        words=("no such user", "user unknown", "unknown user", "cuda nsu", "пользователя нет", "нет такого пользователя", "banned recipient", "recipient has been suspended"),
+        unless=(*_SENDER, "reply-to"), source="RFC 5321 section 4.2.3 (550)",
     ),
     Rule(
         "smtp.words.sender_refused", C.PROVIDER_MISCONFIGURED,
@@ -300,12 +324,6 @@ _WORDS: Final = (
         source="RFC 5321 section 3.1: the answer to a connection",
     ),
     Rule(
-        "smtp.words.dns_for_now", C.DNS_FAILURE,
-        words=("name service", "name server", "host not found", "host name lookup", "dns"),
-        also=("try again", "timeout", "timed out", "servfail", "temporar", "malformed"),
-        source="RFC 5321 section 5.1",
-    ),
-    Rule(
         "smtp.words.unknown_domain", C.INVALID_DOMAIN,
         words=("domain not found", "host not found", "unknown host", "host unknown", "unknown domain",
                "domain unknown", "no such domain", "domain not exist", "bad host", "bad domain",
@@ -316,19 +334,13 @@ _WORDS: Final = (
                "no valid mx", "no mx ", "all relevant mx", "no route to domain", "doesn't have any mx",
                "unknown mail domain", "domain is invalid", "no such host", "host or domain name not found",
                "lookup failure host", "dominio non", "domaine inconnu"),
+        unless=("link", "url", "message body", "your domain", "sender"),
         source="RFC 5321 section 5.1",
     ),
     Rule(
         "smtp.words.dns_failure", C.DNS_FAILURE, words=("dns", "name service", "lookup failure"),
         also=("fail", "error", "unable"), unless=("not found", "policy", "dnsbl"),
         source="RFC 5321 section 5.1",
-    ),
-    Rule(
-        "smtp.words.mailbox_off_for_now", C.SOFT_BOUNCE,
-        words=("temporarily disabled", "temporarily locked", "temporarily suspended", "temporarily unavailable",
-               "temporarily deferred", "currently suspended", "temporarily blocked", "temporarily inactive",
-               "temporarily closed", "temporarily over"),
-        also=_RECIPIENT, source="RFC 3463 section 3.3 (4.2.1)",
     ),
     Rule(
         "smtp.words.no_such_recipient", C.INVALID_RECIPIENT,
@@ -340,7 +352,7 @@ _WORDS: Final = (
                "address not found", "recipient not exist", "unknown address", "address unknown", "not a valid mailbox",
                "is no longer valid", "not a known user", "mailbox does not exist", "no account",
                "recipient does not exist", "disabled recipient", "user not local", "mailbox name not allowed"),
-        unless=("sender",),
+        unless=(*_SENDER, "reply-to"),
         source="RFC 5321 section 4.2.3 (550)",
     ),
     Rule(
@@ -371,7 +383,7 @@ _WORDS: Final = (
                "restricted", "denied", "listed", "blocked", "banned", "only members", "not a member",
                "rejected by this user", "refused to receive", "refused by the recipient", "rejected by recipient",
                "user reject", "may post", "to post", "configured to reject", "no mail accepted",
-               "administrative prohibition", "does not want", "security", "not willing"),
+               "administrative prohibition", "does not want", "security", "not willing", "disabled for sending"),
         unless=("rcpt to user",),
         source="RFC 3463 section 3.8 (5.7.1)",
     ),
@@ -443,20 +455,12 @@ _BASIC: Final = (
 )  # fmt: skip
 
 
-# A 4yz reply asks for another try (RFC 5321 section 4.2.1): its words may name a cause that is final, it is not.
-_FOR_NOW: Final = {
-    C.INVALID_RECIPIENT: C.SOFT_BOUNCE,
-    C.INVALID_DOMAIN: C.DNS_FAILURE,
-    C.CONTENT_REJECTED: C.SOFT_BOUNCE,
-    C.POLICY_VIOLATION: C.SOFT_BOUNCE,
-    C.REPUTATION_BLOCKED: C.PROVIDER_THROTTLED,
-}
 _RECIPIENT_GROUPS: Final = (ErrorGroup.TEMPORARY_MAILBOX, ErrorGroup.PERMANENT_RECIPIENT)
 
 
 def _both_ways(rule: Rule) -> tuple[Rule, ...]:
     """Return a rule of words for a final cause after what it means in a 4yz reply."""
-    for_now = _FOR_NOW.get(rule.error_class)
+    for_now = FOR_NOW.get(rule.error_class)
     if for_now is None or rule.codes or rule.enhanced:
         return (rule,)
     return attrs.evolve(rule, name=f"{rule.name}.4xx", error_class=for_now, code_class=4), rule

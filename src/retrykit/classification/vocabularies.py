@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
 from ..codec import JSON
-from .documents import as_list, as_map, at, code, first_map, join, number, text
+from .documents import as_list, as_map, at, code, fields, first_map, join, named_fields, number, text
 from .http import HttpReply
 
 __all__ = ["Said", "known", "read"]
@@ -308,7 +308,8 @@ def _mailjet(document: Document, hint: str | None, reply: HttpReply) -> Said | N
         (as_map(item) for item in as_list(document.get("Messages")) if at(item, "Status") == "error"), document
     )
     error = first_map(message.get("Errors")) or message
-    name, words = code(error.get("ErrorCode")), join(error.get("ErrorMessage"), error.get("ErrorInfo"))
+    name = code(error.get("ErrorCode"))
+    words = join(error.get("ErrorMessage"), error.get("ErrorInfo"), fields(error))
     is_shape = "ErrorMessage" in error and (
         "StatusCode" in error or "ErrorIdentifier" in error or name or hint == "mailjet"
     )
@@ -369,6 +370,8 @@ def _plain(document: Document, hint: str | None, reply: HttpReply) -> Said | Non
         *(document.get(key) for key in ("title", "detail", "message", "Message", "error_description", "description")),
         error,
         errors,
+        fields(document, inner, errors, document.get("detail")),
+        named_fields(name for name, value in as_map(errors).items() if isinstance(value, (list, str))),
     )
     wait = number(document.get("retry_after", document.get("retryAfter", inner.get("retry_after"))))
     codes = tuple(found for found in _codes(*values) if not (found.isdigit() and len(found) <= 3))
