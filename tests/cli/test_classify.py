@@ -112,6 +112,15 @@ def test_file_of_replies_as_json_is_one_object_a_line() -> None:
     assert said[1]["decision"]["action"] == "retry"
 
 
+def test_lines_of_different_codes_are_different_replies() -> None:
+    """First lines of replies, as they stand in logs."""
+    result = run(
+        "--file", "-", "--json", stdin="550-5.1.1 no such user\n552-5.2.2 full\n452-4.2.2 full\n550-5.1.1 gone\n"
+    )
+    codes = [json.loads(line)["failure"]["error_code"] for line in result.stdout.splitlines()]
+    assert codes == ["550", "552", "452", "550"]
+
+
 def test_empty_file_has_no_replies() -> None:
     """An answer, not a division by zero."""
     result = run("--file", "-", stdin="")

@@ -140,6 +140,20 @@ def test_mail_that_is_no_bounce_is_told_as_such() -> None:
     assert (event.kind, event.recipient, event.text) == (EventKind.OTHER, None, "How are you?\n")
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "From: bob@example.org\nAuto-Submitted: auto-replied\nSubject: out of office",
+        "From: Bob <bob@example.org>\nSubject: Re: your mail",
+        "From: MAILER-DAEMON@mx.example.org\nAuto-Submitted: auto-replied",
+    ],
+)
+def test_words_of_people_and_automatic_answers_are_no_bounce(head: str) -> None:
+    """They quote bounces, and say that a mailbox does not exist any more."""
+    (event,) = parse_bounce(f"{head}\n\n> 550 5.1.1 user unknown\nBob is gone, his mailbox does not exist.\n")
+    assert (event.kind, event.reply, class_of(event)) == (EventKind.OTHER, None, "unknown")
+
+
 def test_id_is_read_from_the_enclosed_header_alone() -> None:
     """Some servers return only the header of the mail."""
     text = PER_RECIPIENT.replace("message/rfc822", "text/rfc822-headers")

@@ -410,7 +410,7 @@ def test_websocket_is_closed_and_what_is_unknown_is_left_alone():
 @pytest.mark.parametrize(
     ("match", "webhooks", "apply"),
     [
-        ("webhooks is empty", {}, print),
+        ("webhooks is {}", {}, print),
         ("has the name ''", {"": POSTMARK}, print),
         ("has the name 'a/b'", {"a/b": POSTMARK}, print),
         ("has the name 5", {5: POSTMARK}, print),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retrykit.classification import ErrorClassifier, EventKind, SmtpReply
 from retrykit.delivery import parse_event, parse_events
-from retrykit.errors import InvalidPayloadError
+from retrykit.errors import ConfigurationError, InvalidPayloadError
 
 WHO = "ada@example.org"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -265,3 +265,10 @@ def test_any_bytes_are_read_or_refused(body, provider):
     """Whatever arrives at a public address."""
     with contextlib.suppress(InvalidPayloadError):
         assert all(event.provider == provider.lower() for event in parse_events(provider, body))
+
+
+@pytest.mark.parametrize("provider", [None, 5])
+def test_provider_that_is_no_text_is_refused(provider):
+    """A bug of the caller, told as one."""
+    with pytest.raises(ConfigurationError, match="the provider is"):
+        parse_events(provider, b"{}")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from retrykit import ErrorClass, Outcome, TaggedError
+from retrykit.backends.memory import MemoryBackend
 from retrykit.delivery.lookup import NotAccepted, Sent
 from retrykit.errors import (
     AlreadyInProgressError,
@@ -436,3 +437,83 @@ def test_groups_that_are_kept_may_be_none() -> None:
     with pytest.raises(DeclinedError):
         guard.call("k", work)
     assert guard.call("k", work) == "receipt"
+
+
+@pytest.mark.parametrize("answer", [True, False, "sent", 5, {}], ids=repr)
+def test_lookup_that_gives_something_else_is_told_and_nothing_is_repeated(answer: Any) -> None:
+    """To take it for "not done" could do it twice."""
+    guard, work = IdempotencyGuard(memory(), lookup=lambda key: answer), Work(TimeoutError("late"))
+    with pytest.raises(TimeoutError):
+        guard.call("k", work)
+    with pytest.raises(OutcomeUnknownError) as caught:
+        guard.call("k", work)
+    assert "allowed are Sent(...), NotAccepted(), or None" in str(caught.value.__cause__)
+    assert work.calls == 1
+
+
+@every_colour
+def test_call_that_never_entered_the_function_leaves_the_key_free(make: Any) -> None:
+    """Wrong arguments are a bug that is mended; the key has not been used."""
+    guard = make(memory())
+
+    def send(to: str) -> str:
+        return f"sent to {to}"
+
+    with pytest.raises(TypeError, match="argument"):
+        guard.call("k", send, "ada", "bob")
+    assert guard.call("k", send, "ada") == "sent to ada"
+
+    def broken(to: str) -> str:
+        raise TypeError("after the effect, perhaps")
+
+    with pytest.raises(TypeError, match="perhaps"):
+        guard.call("other", broken, "ada")
+    with pytest.raises(OutcomeUnknownError):
+        guard.call("other", broken, "ada")
+
+
+def test_function_whose_answer_would_have_to_be_awaited_is_refused() -> None:
+    """At once where it says so, else when it is called; nothing was done, and the key is free."""
+    guard = IdempotencyGuard(memory())
+    fetch = coroutine(Work())
+    with pytest.raises(TypeError, match="use AsyncIdempotencyGuard"):
+        guard.call("k", fetch)
+    with pytest.raises(TypeError, match="returned an awaitable"):
+        guard.call("k", lambda: fetch())
+    assert guard.call("k", Work()) == "receipt"
+    assert guard.call("len", len, "abc") == 3
+    with pytest.raises(TypeError):
+        guard.call("dict", dict, 5)
+
+
+def test_person_who_knows_settles_an_unknown_call() -> None:
+    """Done: a repetition asks for the result. Not done: the call is made."""
+    guard = IdempotencyGuard(memory(), recover=lambda found: f"again {found}")
+    for key in ("done", "not done"):
+        with pytest.raises(TimeoutError):
+            guard.call(key, Work(TimeoutError("late")))
+    guard.confirm("done", "p7")
+    assert guard.call("done", Work()) == "again p7"
+    assert [guard.release(key) for key in ("not done", "done", "never seen")] == [True, False, False]
+    assert guard.call("not done", Work()) == "receipt"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"fingerprint": 5}, "fingerprint is 5; allowed is a list of names"),
+        ({"fingerprint": "order"}, "fingerprint is 'order'; allowed is a list of names"),
+        ({"pass_key": "zzz"}, "pass_key is 'zzz'; allowed is the name of a parameter of .*: order"),
+    ],
+)
+def test_decoration_that_cannot_work_is_refused(how: Any, message: str) -> None:
+    """When the function is decorated, not at the first call."""
+    with pytest.raises(ConfigurationError, match=message):
+        IdempotencyGuard(memory())(key=str, **how)(lambda order: order)
+
+
+def test_store_that_is_none_is_refused() -> None:
+    """A backend is not its store of claims."""
+    for store in (None, MemoryBackend()):
+        with pytest.raises(ConfigurationError, match=r"allowed is a store of claims: backend\.claims"):
+            IdempotencyGuard(store)  # type: ignore[arg-type]

@@ -26,7 +26,15 @@ def at(seconds):
 
 def take(record, *, owner="me", now=NOW, fingerprint=None, lease=LEASE, poison=USUAL, **terms):
     """Claim the record's key."""
-    return machine.take(record, "k", fingerprint=fingerprint, owner=owner, lease=lease, terms=machine.ClaimTerms(poison=poison, **terms), now=now)
+    return machine.take(
+        record,
+        "k",
+        fingerprint=fingerprint,
+        owner=owner,
+        lease=lease,
+        terms=machine.ClaimTerms(poison=poison, **terms),
+        now=now,
+    )
 
 
 def claimed(record=None, *, owner="me", now=NOW) -> ClaimRecord:

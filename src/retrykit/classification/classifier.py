@@ -169,6 +169,8 @@ class ErrorClassifier:
     def __init__(
         self, rules: Iterable[Rule] = (), *, provider: str | None = None, on_event: Iterable[Listener] = ()
     ) -> None:
+        if isinstance(rules, Rule):
+            raise ConfigurationError("rules is one Rule; allowed is a list of rules: [Rule(...)]")
         own = tuple(rules)
         for rule in own:
             if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
@@ -199,10 +201,12 @@ class ErrorClassifier:
             The failure; its `rule` names the rule that chose the class.
 
         Raises:
-            ConfigurationError: the signal is none of these; or it is a cancellation (`CancelledError`,
+            ConfigurationError: the signal is none of these, or the stage is no name; or it is a cancellation (`CancelledError`,
                 `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`, or a group of nothing else), which is no failure: let it
                 pass.
         """
+        if stage is not None and (not isinstance(stage, str) or not stage):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"the stage is {stage!r}; allowed is text, such as 'send', and None")
         kind = self._kinds.known.get(type(signal))  # type: ignore[arg-type]
         if kind is not None and kind.is_settled:
             failure = self._by_type(cast("BaseException", signal), kind, provider, stage)
@@ -231,7 +235,14 @@ class ErrorClassifier:
 
         Returns:
             The failures by recipient; empty where nobody was refused, or the exception is another one.
+
+        Raises:
+            ConfigurationError: it is neither an exception nor a mapping.
         """
+        if not isinstance(refused, (BaseException, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"refused is a {type(refused).__name__}; allowed are SMTPRecipientsRefused and a mapping of recipients to answers"
+            )
         provider = self.provider if provider is None else provider
         replies = refusals_of(refused).items()
         return {recipient: self.classify(reply, provider=provider) for recipient, reply in replies}
@@ -276,7 +287,11 @@ class ErrorClassifier:
         """
         if error.__dict__ and not _MARKS.isdisjoint(error.__dict__):
             return None
-        rule = next((rule for rule in kind.rules if rule.attribute is None or rule.has_attribute(error)), _UNKNOWN)
+        rule = _UNKNOWN
+        for each in kind.rules:
+            if each.attribute is None or each.has_attribute(error):
+                rule = each
+                break
         if (error.__cause__ is not None or error.__context__ is not None) and (rule is _UNKNOWN or _is_unsure(error)):
             return None
         text = text_of(error)

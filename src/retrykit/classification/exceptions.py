@@ -71,7 +71,7 @@ def refusals_of(refused: object) -> dict[str, SmtpReply]:
 
     Args:
         refused: a `SMTPRecipientsRefused` of smtplib or aiosmtplib, or the mapping from recipients to code and text that
-            `sendmail` returns when it refused some of them.
+            `sendmail` returns when it refused some of them; replies and their whole texts are taken as well.
 
     Returns:
         The replies by recipient, in their order; a reply without code and text where none can be read. Empty for
@@ -91,7 +91,21 @@ def refusals_of(refused: object) -> dict[str, SmtpReply]:
     else:
         answers = pairs_of(recipients)
     phase = (phase_of(refused) if isinstance(refused, BaseException) else None) or "rcpt"
-    return {name: _reply(*_answer(answer), phase) for name, answer in answers if isinstance(name, str)}
+    read = _one_reply if recipients is refused else _of_pair  # by hand anything may be given, libraries give pairs
+    return {name: read(answer, phase) for name, answer in answers if isinstance(name, str)}
+
+
+def _one_reply(value: object, phase: str) -> SmtpReply:
+    """Return the reply to one recipient, in whatever form it was given."""
+    if isinstance(value, SmtpReply):
+        return value
+    if isinstance(value, (str, bytes)):
+        return SmtpReply(None, value, phase=phase)
+    return _of_pair(value, phase)
+
+
+def _of_pair(value: object, phase: str) -> SmtpReply:
+    return _reply(*_answer(value), phase)
 
 
 def _answer(value: object) -> tuple[object, object]:

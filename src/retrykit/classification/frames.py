@@ -34,9 +34,12 @@ def own_frame(error: BaseException) -> str | None:
         if _is_own(traceback.tb_frame.f_code.co_filename):
             found = traceback.tb_frame
         traceback = traceback.tb_next
-    if found is None:
-        return None
-    return f"{found.f_globals.get('__name__', '?')}:{found.f_code.co_qualname}"[:_MAX_LENGTH]
+    return None if found is None else _place(str(found.f_globals.get("__name__", "?")), found.f_code.co_qualname)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _place(module: str, function: str) -> str:
+    return f"{module}:{function}"[:_MAX_LENGTH]
 
 
 @functools.lru_cache(maxsize=4_096)

@@ -63,7 +63,7 @@ class HttpReply:
     def __init__(
         self,
         status: int | str | None,
-        headers: Fields = (),
+        headers: Fields | None = (),
         body: bytes | bytearray | memoryview | str | Mapping[str, object] | list[object] | None = b"",
     ) -> None:
         text, document = _read(body)
@@ -113,11 +113,15 @@ def _decoded(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _fields(headers: Fields) -> dict[str, str]:
-    given = cast("Mapping[object, object]", headers).items() if isinstance(headers, Mapping) else headers
-    pairs = cast("Iterable[tuple[object, object]]", given)
+def _fields(headers: Fields | None) -> dict[str, str]:
+    given = cast("Mapping[object, object]", headers).items() if isinstance(headers, Mapping) else headers or ()
     fields: dict[str, str] = {}
-    for name, values in pairs:
+    for pair in _several(given):
+        if not isinstance(pair, (tuple, list)) or len(cast("list[object]", pair)) != 2:
+            raise ConfigurationError(
+                f"the headers of an HTTP answer are a {type(cast('object', headers)).__name__}; allowed are a mapping, and pairs of name and value"
+            )
+        name, values = cast("tuple[object, object]", pair)
         key = _said(name).strip().lower()
         value = ", ".join(_said(each).strip() for each in _several(values))[:_MAX_VALUE]
         fields[key] = f"{fields[key]}, {value}"[:_MAX_VALUE] if key in fields else value

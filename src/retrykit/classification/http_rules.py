@@ -35,7 +35,13 @@ _SENDER: Final = (
     "sending domain", "sending identity", "caller id", "originator", "source address", "mail from",
 )  # fmt: skip
 _TEMPLATE: Final = (
-    "template", "substitution", "merge var", "merge field", "placeholder", "rendering", "personalization",
+    "template",
+    "substitution",
+    "merge var",
+    "merge field",
+    "placeholder",
+    "rendering",
+    "personalization",
 )
 _SIGN_IN: Final = (
     "api key", "api-key", "api_key", "apikey", "api token", "access token", "access_token", "auth token", "bearer",

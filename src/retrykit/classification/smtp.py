@@ -68,19 +68,23 @@ def _word(token: str) -> str:
     elif "://" in token:
         token = token.partition("://")[2].partition("/")[0].partition("?")[0]
     token = token.strip(_EDGES)
-    if "." in token and _HOST.search(token) and not any(map(token.__contains__, _LISTS)):
+    if "." in token and _is_host(token) and not any(map(token.__contains__, _LISTS)):
         return ""
     return token
 
 
-_HOST: Final = re.compile(
-    r"^[a-z0-9-]+(?:\.[a-z0-9-]+)*"
-    r"\.(?:com|net|org|edu|gov|mil|int|info|biz|arpa|example|test|invalid|local|lan|internal|cloud|email|mail|online|site|app|dev|io|co"
-    r"|me|tv|eu|uk|de|fr|it|es|nl|be|ch|at|se|no|dk|fi|pl|cz|sk|hu|ro|pt|ie|gr|ru|ua|by|kz|us|ca|mx|br|ar|cl|pe|au|nz|jp|cn|kr|tw|hk"
-    r"|sg|my|th|vn|id|ph|za|tr|il|ir|ae|pk)(?:[/:\[(]|$)",
-    re.ASCII,
+def _is_host(token: str) -> bool:
+    """Tell whether a word is a host's name, perhaps with an address or a port behind it."""
+    name = token.partition("[")[0].partition(":")[0].partition("/")[0]
+    return name.rpartition(".")[2] in _TOP and name.replace(".", "").replace("-", "").isalnum()
+
+
+_TOP: Final = frozenset(
+    "com net org edu gov mil int info biz arpa example test invalid local lan internal cloud email mail online site app dev io co me tv "
+    "eu uk de fr it es nl be ch at se no dk fi pl cz sk hu ro pt ie gr ru ua by kz us ca mx br ar cl pe au nz jp cn kr tw hk sg my th "
+    "vn id ph za tr il ir ae pk".split()
 )
-"""A host's name, with what may stand behind it."""
+"""The last parts of hosts' names; text without a space after its full stops ("unknown.Please") does not end so."""
 _LISTS: Final = (
     "spamhaus", "spamcop", "sorbs", "barracuda", "dnsbl", "rbl", "bl.", "surbl", "uceprotect", "senderscore", "abusix", "invaluement",
     "mailspike", "cloudmark", "proofpoint", "spamrats", "psbl", "blocklist", "blacklist",

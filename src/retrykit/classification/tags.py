@@ -263,6 +263,9 @@ def tag(
 def stage(name: str) -> Boundary:
     """Name the boundary where a failure happens: "parse", "validate", "render", "send", or your own.
 
+    What fails in any stage but "send", and not within one, counts as not sent: give your own to what has no side effect, or put it
+    inside `stage("send")`.
+
     Args:
         name: text of 1 to 64 characters.
 

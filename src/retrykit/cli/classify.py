@@ -38,7 +38,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=P
 @click.option("--event", "event", type=_READABLE, help="A file that holds a provider's webhook body; needs --provider.")
 @click.option("--bounce", type=_READABLE, help="A file that holds a bounce message as it came by mail.")
 @click.option(
-    "--file", "replies", type=_READABLE, help="A file of SMTP replies, one on each line; - for standard input."
+    "--file", "replies", type=_READABLE, help="A file of SMTP replies, each on a line or more; - for standard input."
 )
 @click.option("--provider", help="Who answered: ses, sendgrid, ... or a name of your own.")
 @click.option("--phase", type=click.Choice(PHASES), help="What the SMTP server answered to.")
@@ -72,7 +72,8 @@ def classify(
     retrykit classify --http 400 --provider twilio --body-file answer.json --all
     retrykit classify --file replies.txt --json
 
-    With --file and --json: one JSON object on each line, in the order of the replies.
+    In a --file, lines "550-..." and "550 ..." that follow each other are one reply. With --json: one JSON object on each line, in the
+    order of the replies.
     """  # noqa: D301 - the mark by which click keeps the lines apart
     given = [name for name, value in (("--smtp", smtp), ("--http", status), ("--event", event), ("--bounce", bounce),
                                       ("--file", replies)) if value is not None]  # fmt: skip
@@ -122,16 +123,18 @@ def _header(written: str) -> tuple[str, str]:
 
 
 def _replies(lines: IO[bytes], phase: str | None) -> Iterator[SmtpReply]:
-    """Give the replies of a file; "550-" at the beginning of a line says that the next one belongs to it."""
+    """Give the replies of a file; a line "550-..." goes on in the next if that begins with the same code."""
     held: list[bytes] = []
     for line in lines:
+        if held and line[:3] != held[-1][:3]:
+            yield SmtpReply.parse(b"".join(held), phase=phase)
+            held = []
         if not line.strip():
             continue
         held.append(line)
-        if line[:3].isdigit() and line[3:4] == b"-":
-            continue
-        yield SmtpReply.parse(b"".join(held), phase=phase)
-        held = []
+        if not (line[:3].isdigit() and line[3:4] == b"-"):
+            yield SmtpReply.parse(b"".join(held), phase=phase)
+            held = []
     if held:
         yield SmtpReply.parse(b"".join(held), phase=phase)
 

@@ -145,14 +145,28 @@ def _own_status(status: str | None, diagnostic: str) -> str | None:
 
 
 def _of_prose(mail: Mail, parts: Sequence[Mail]) -> Iterator[ProviderEvent]:
-    """Read a bounce without fields for recipients: one event for each that the header names, or one for nobody."""
+    """Read a mail without fields for recipients: one event for each that the header names, or one for nobody.
+
+    Only of a mail server's own mail the words are believed: people quote bounces, and are out of office.
+    """
     prose = next((text for part in parts if (text := _text(part))), "")
+    named = [address.strip() for address in _field(mail, "x-failed-recipients").split(",") if address.strip()]
+    if not named and not _is_a_servers(mail):
+        yield ProviderEvent(provider=_PROVIDER, kind=EventKind.OTHER, text=prose)
+        return
     found = _REPLY.search(prose)
     reply = SmtpReply(None, found[1] if found else prose)
-    named = [address.strip() for address in _field(mail, "x-failed-recipients").split(",") if address.strip()]
     kind = EventKind.BOUNCED if named or found else EventKind.OTHER
     for recipient in (*named[:MAX_RECIPIENTS],) or (None,):
         yield ProviderEvent(provider=_PROVIDER, kind=kind, text=prose, reply=reply, recipient=recipient)
+
+
+def _is_a_servers(mail: Mail) -> bool:
+    """Tell whether a mail comes from a mail server and not from a person or his automatic answer."""
+    if _field(mail, "auto-submitted").lower().startswith("auto-replied"):
+        return False
+    sender = _field(mail, "from").lower()
+    return "mailer-daemon" in sender or "postmaster" in sender or _field(mail, "return-path").strip() == "<>"
 
 
 def _text(part: Mail) -> str:

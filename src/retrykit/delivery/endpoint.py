@@ -77,8 +77,10 @@ class WebhookEndpoint:
     """
 
     def __init__(self, webhooks: Mapping[str, Webhook], apply: Callable[[ProviderEvent], object]) -> None:
-        if not webhooks:
-            raise ConfigurationError("webhooks is empty; allowed is a mapping of names to webhooks, at least one")
+        if not isinstance(webhooks, Mapping) or not webhooks:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"webhooks is {webhooks!r}; allowed is a mapping of names to webhooks, at least one"
+            )
         for name, webhook in webhooks.items():
             if not isinstance(name, str) or not name or "/" in name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
                 raise ConfigurationError(

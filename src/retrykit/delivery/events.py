@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from ..classification.documents import as_map
 from ..classification.provider_event import ProviderEvent
 from ..classification.vocabularies import known
-from ..errors import InvalidPayloadError
+from ..errors import ConfigurationError, InvalidPayloadError
 from .event_shapes import Event, of_form, read_event
 
 __all__ = ["parse_event", "parse_events"]
@@ -66,12 +66,15 @@ def parse_events(provider: str, body: bytes | str) -> list[ProviderEvent]:
 
     Raises:
         InvalidPayloadError: the body is neither JSON nor a form, or is not an object or an array of objects.
+        ConfigurationError: the provider is no text.
 
     Example:
         >>> body = '[{"event": "delivered"}, {"event": "bounce", "reason": "550 5.1.1 no such user"}]'
         >>> [event.kind.value for event in parse_events("sendgrid", body)]
         ['delivered', 'bounced']
     """
+    if not isinstance(provider, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+        raise ConfigurationError(f"the provider is {provider!r}; allowed is text, such as 'ses'")
     vocabulary = known(provider)
     document = _opened(_document(provider, body))
     events: list[object] = cast("list[object]", document) if isinstance(document, list) else [document]

@@ -73,7 +73,7 @@ def need_cryptography() -> None:
 def by_name(headers: Headers) -> dict[str, str]:
     """Return headers by name in lower case; the values of one that comes several times are joined by ", " (RFC 9110)."""
     items = getattr(headers, "items", None)
-    pairs = cast("Iterable[tuple[object, object]]", headers if items is None else items())
+    pairs = cast("Iterable[tuple[object, object]]", (headers or ()) if items is None else items())
     found: dict[str, str] = {}
     for name, value in pairs:
         key = _words(name).strip().lower()

@@ -33,10 +33,23 @@ Fingerprint: TypeAlias = Callable[..., object] | Collection[str]
 """What a key belongs to: a function of the call's arguments, or the names of some of them."""
 
 
+def _check_pass_key(fn: Callable[..., object], pass_key: str | None) -> None:
+    parameters = inspect.signature(fn).parameters
+    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    if pass_key is not None and pass_key not in parameters and not takes_all:
+        raise ConfigurationError(
+            f"pass_key is {pass_key!r}; allowed is the name of a parameter of {fn!r}: {', '.join(parameters)}"
+        )
+
+
 def _of_call(fn: Callable[..., object], fingerprint: Fingerprint | None) -> Callable[..., object] | None:
     """Return the function that makes the fingerprint's payload of a call's arguments."""
     if fingerprint is None or callable(fingerprint):
         return fingerprint
+    if isinstance(fingerprint, str) or not isinstance(fingerprint, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"fingerprint is {fingerprint!r}; allowed is a list of names of parameters, or a function"
+        )
     names = tuple(fingerprint)
     signature = inspect.signature(fn)
     unknown = [name for name in names if name not in signature.parameters]
@@ -104,7 +117,29 @@ class IdempotencyGuard:
             StoredFailureError: it failed for good.
             StoreError: the store failed before anything was done.
         """
+        if is_async(fn):
+            raise TypeError(f"{fn!r} is a coroutine function; use AsyncIdempotencyGuard for it")
         return cast("R", run(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
+
+    def confirm(self, key: str, provider_id: str | None = None) -> None:
+        """Say that the effect of an unknown call has happened; a repetition then asks `recover=` for its result.
+
+        Args:
+            key: as for `call`.
+            provider_id: the other side's id of it.
+        """
+        run(self._flow.confirm(key, provider_id))
+
+    def release(self, key: str) -> bool:
+        """Say that the effect of an unknown call has not happened: the next call is made.
+
+        Args:
+            key: as for `call`.
+
+        Returns:
+            Whether the key was unknown, and is free now; False leaves it as it is.
+        """
+        return run(self._flow.release(key))
 
     def __call__(
         self, *, key: Callable[..., str], fingerprint: Fingerprint | None = None, pass_key: str | None = None
@@ -126,6 +161,7 @@ class IdempotencyGuard:
             if is_async(fn):
                 raise TypeError(f"{fn!r} is a coroutine function; use AsyncIdempotencyGuard for it")
             payload_of = _of_call(fn, fingerprint)
+            _check_pass_key(fn, pass_key)
 
             @functools.wraps(fn)
             def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -218,6 +254,14 @@ class AsyncIdempotencyGuard:
         """Call a coroutine function, unless that was done under the key before, as `IdempotencyGuard.call`."""
         return cast("R", await arun(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
 
+    async def confirm(self, key: str, provider_id: str | None = None) -> None:
+        """Say that the effect of an unknown call has happened, as `IdempotencyGuard.confirm`."""
+        await arun(self._flow.confirm(key, provider_id))
+
+    async def release(self, key: str) -> bool:
+        """Say that the effect of an unknown call has not happened, as `IdempotencyGuard.release`."""
+        return await arun(self._flow.release(key))
+
     def __call__(
         self, *, key: Callable[..., str], fingerprint: Fingerprint | None = None, pass_key: str | None = None
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
@@ -232,6 +276,7 @@ class AsyncIdempotencyGuard:
             if not is_async(fn):
                 raise TypeError(f"{fn!r} is no coroutine function; use IdempotencyGuard for it")
             payload_of = _of_call(fn, fingerprint)
+            _check_pass_key(fn, pass_key)
 
             @functools.wraps(fn)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:

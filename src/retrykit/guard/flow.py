@@ -7,7 +7,9 @@ that another has meanwhile claimed away reports the effect all the same: it is a
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import Token
@@ -28,7 +30,6 @@ from ..errors import (
     InvalidPayloadError,
     OutcomeUnknownError,
     ResultLostError,
-    RetrykitError,
     StoredFailureError,
     StoreError,
 )
@@ -38,7 +39,7 @@ from ..lease import new_owner
 from ..machines import claim as machine
 from ..machines.claim import ClaimRecord
 from ..message import check_id
-from ..retrying.functions import check_parts
+from ..retrying.functions import check_parts, refuse_awaitable
 from ..stores.claims import AsyncClaimStore, Claimed, ClaimStore, Done, InProgress, NotDue, PoisonRule, Unknown
 from ..times import Duration, seconds
 from .hold import Hold
@@ -164,6 +165,8 @@ class GuardFlow:
         sleep: Callable[[Clock], Callable[[float], Awaitable[None] | None]],
         options: GuardOptions,
     ) -> None:
+        if not callable(getattr(store, "claim", None)):
+            raise ConfigurationError(f"store is {store!r}; allowed is a store of claims: backend.claims")
         unknown = options.keys() - GuardOptions.__annotations__.keys()
         if unknown:
             allowed = ", ".join(GuardOptions.__annotations__)
@@ -184,9 +187,9 @@ class GuardFlow:
         if token is None:
             return hold.result
         try:
-            result = yield from do(fn)
+            result = yield from do(fn if isinstance(self._renewals, AsyncRenewals) else _plainly(fn))
         except BaseException as error:
-            yield from self.fail(hold, token, error)
+            yield from self.fail(hold, token, error, was_entered=_was_entered(fn, error))
             raise
         yield from self.leave(hold, token, result)
         return result
@@ -268,12 +271,14 @@ class GuardFlow:
             _log("the call with the key %r was done; what it gave cannot be kept: %s", hold.key, error)
             return None
 
-    def fail(self, hold: Hold, token: Token[Hold | None], error: BaseException) -> Steps[None]:
+    def fail(
+        self, hold: Hold, token: Token[Hold | None], error: BaseException, *, was_entered: bool = True
+    ) -> Steps[None]:
         """Settle a call that failed: free where it had no effect, done where that is for good, else unknown."""
         self._end(hold, token)
         record = hold.record
         if isinstance(error, Exception):
-            failure = self._options.classifier.classify(error, stage="send")
+            failure = self._options.classifier.classify(error, stage="send" if was_entered else "call")
             settled = self._after(record, failure)
         else:  # told to stop in the middle
             settled = machine.interrupted(record)
@@ -298,6 +303,20 @@ class GuardFlow:
         except ValueError:  # a block that was entered in another context
             pass
 
+    def confirm(self, key: str, provider_id: str | None) -> Steps[None]:
+        """Record that the effect of a call is known to have happened."""
+        yield from do(self._store.confirm, self._store_key(key), provider_id=provider_id)
+
+    def release(self, key: str) -> Steps[bool]:
+        """Record that the effect of a call is known not to have happened; False where that is not asked."""
+        store_key = self._store_key(key)
+        owner = f"{self._owner}/{next(self._holds)}"
+        record = yield from do(self._store.claim_unknown, store_key, owner=owner, lease=self._options.lease)
+        if record is None:
+            return False
+        settled = machine.decided(record, Decision(Action.RETRY, 0.0, "released: it was not done"))
+        return (yield from do(self._store.settle, settled, record.seq)) is not None
+
     def _find_out(self, key: str, record: ClaimRecord) -> Steps[None]:
         """Ask whether an earlier call had its effect; come back when the key may be claimed again.
 
@@ -308,10 +327,8 @@ class GuardFlow:
         broken: Exception | None = None
         if self._options.lookup is not None:
             try:
-                found = yield from do(self._options.lookup, key)
-            except RetrykitError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever a lookup raises
+                found = _checked_answer((yield from do(self._options.lookup, key)))
+            except Exception as error:  # noqa: BLE001 - whatever a lookup raises or gives: nobody can tell
                 broken = error
             self._tell(key, found, broken)
         if isinstance(found, Sent):
@@ -334,6 +351,50 @@ class GuardFlow:
                 self._options.on_event,
                 OutcomeVerified(at=self._time().now(), message_id=key, accepted=accepted, error=error),
             )
+
+
+class _NotEnteredError(TypeError):
+    """A function was not called at all, or gave something to await that nobody awaits."""
+
+
+def _plainly(fn: Callable[[], object]) -> Callable[[], object]:
+    """Return a call that refuses what would have to be awaited: its effect would come later, or never."""
+
+    def call() -> object:
+        result = fn()
+        if inspect.isawaitable(result):
+            try:
+                refuse_awaitable(fn, result)
+            except TypeError as error:
+                raise _NotEnteredError(str(error)) from None
+        return result
+
+    return call
+
+
+def _was_entered(fn: Callable[[], object], error: BaseException) -> bool:
+    """Tell whether a call that failed got into the function: not if its arguments do not fit."""
+    if not isinstance(error, TypeError):
+        return True
+    if isinstance(error, _NotEnteredError):
+        return False
+    if not isinstance(fn, functools.partial):
+        return True
+    try:
+        inspect.signature(fn.func).bind(*fn.args, **fn.keywords)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that does not tell
+        return True
+    return True
+
+
+def _checked_answer(value: object) -> Sent | NotAccepted | None:
+    if value is None or isinstance(value, (Sent, NotAccepted)):
+        return value
+    raise ConfigurationError(
+        f"lookup= gave {type(value).__name__}; allowed are Sent(...), NotAccepted(), or None if it cannot tell"
+    )
 
 
 def _log(text: str, *args: object) -> None:

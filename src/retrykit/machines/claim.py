@@ -541,9 +541,7 @@ def _done(
     record: ClaimRecord, disposition: DispositionKind, reason: DeadLetterReason | None, *, letter: bool
 ) -> ClaimRecord:
     letter_id = dead_letter_id(record.key, record.generation) if letter else record.dead_letter_id
-    return _changed(
-        _let_go(record, ClaimState.DONE), disposition=disposition, reason=reason, dead_letter_id=letter_id
-    )
+    return _changed(_let_go(record, ClaimState.DONE), disposition=disposition, reason=reason, dead_letter_id=letter_id)
 
 
 def _let_go(record: ClaimRecord, state: ClaimState, *, checks: int = 0) -> ClaimRecord:

@@ -149,9 +149,7 @@ class ClaimStore(_Claims):
     """
 
     @abc.abstractmethod
-    def _claim(
-        self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
-    ) -> ClaimAnswer: ...
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer: ...
 
     @abc.abstractmethod
     def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None: ...
