@@ -61,7 +61,7 @@ HOSTILE: dict[str, str] = {
     "open brackets": "(" * 1_000_000,
     "waits": "try again in " * 80_000,
     "phases": "in reply to " * 80_000 + ">>> rcpt to " * 5_000,
-    "phrases torn": "user unknow" * 90_000,
+    "phrases torn": "no such use " * 90_000,
     "not ASCII": "\u00fc\u4e0d" * 500_000,
 }
 

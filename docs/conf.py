@@ -52,6 +52,7 @@ nitpick_ignore = [
     ("py:class", "retrykit.policy.backoff.Delays"),  # what the functions return is a Backoff to everybody else
     ("py:class", "JSON"),  # a recursive alias: inside itself it is only a name
     ("py:class", "Hook"),  # the same
+    ("py:class", "~P"),  # a parameter specification, where it stands in a page by itself
     ("py:class", "Listener"),  # an alias that retry.py imports for type checkers only
 ]
 

@@ -425,8 +425,8 @@ def test_what_cannot_be_decorated_is_refused() -> None:
         guard(key=str)(lambda: (yield))
     with pytest.raises(ConfigurationError, match=r"allowed are names of parameters .* to, body"):
         guard(key=str, fingerprint=["too"])(lambda to, body: None)
-    with pytest.raises(TypeError, match="a guard has no option 'leas'; allowed are lease"):
-        IdempotencyGuard(memory(), leas=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="a guard has no option 'lese'; allowed are lease"):
+        IdempotencyGuard(memory(), lese=5)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="nonsense"):
         IdempotencyGuard(memory(), keeps=["nonsense"])  # type: ignore[list-item]
 
