@@ -91,6 +91,12 @@ def test_event_and_bounce_are_read_from_files(tmp_path: Path) -> None:
     assert classes == ["invalid_recipient", "mailbox_full"]
 
 
+def test_event_that_tells_of_no_failure_is_told_as_such() -> None:
+    """There is nothing to decide."""
+    told = fields(run("--event", "-", "--provider", "sendgrid", stdin='[{"event": "delivered"}]'))
+    assert (told["rule"], told["decision"]) == ("event.no_failure", "none: this tells of no failure")
+
+
 REPLIES = "550-5.1.1 no such\n550 5.1.1 user\n\n421 too many connections\n550 5.1.1 nobody\n451-unfinished\n"
 
 
@@ -151,12 +157,14 @@ def test_own_rules_and_matrix_are_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give one of --smtp, --http, --event, --bounce and --file"),
+        ([], "give one of --smtp, --http, --event, --bounce, --file"),
         (["--smtp", "x", "--http", "400"], "not --smtp and --http"),
         (["--smtp", "x", "--header", "a: b"], "belong to an HTTP answer"),
         (["--http", "400", "--body", "x", "--body-file", "-"], "not both"),
         (["--http", "400", "--header", "nonsense"], "--header is 'nonsense'; allowed is NAME:VALUE"),
         (["--event", "-"], "--event needs --provider"),
+        (["--http", "400", "--phase", "rcpt"], "--phase belongs to SMTP replies"),
+        (["--file", "-", "--all"], "--all is for one answer"),
         (["--event", "-", "--provider", "ses"], "ses"),
         (["--smtp", "x", "--matrix", "absent.toml"], "absent.toml"),
         (["--smtp", "x", "--rules", "absent.toml"], "absent.toml"),

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from .classify import classify
+from .deliveries import deliveries
 from .demo import demo
 from .policy import lint, policy
 
@@ -33,5 +34,5 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (classify, demo, policy, lint):
+for command in (classify, deliveries, demo, policy, lint):
     app.add_command(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 
@@ -75,19 +75,20 @@ def classify(
     In a --file, lines "550-..." and "550 ..." that follow each other are one reply. With --json: one JSON object on each line, in the
     order of the replies.
     """  # noqa: D301 - the mark by which click keeps the lines apart
-    given = [name for name, value in (("--smtp", smtp), ("--http", status), ("--event", event), ("--bounce", bounce),
-                                      ("--file", replies)) if value is not None]  # fmt: skip
+    asked = {"--smtp": smtp, "--http": status, "--event": event, "--bounce": bounce, "--file": replies}
+    given = [name for name, value in asked.items() if value is not None]
     if len(given) != 1:
-        raise click.UsageError(
-            "give one of --smtp, --http, --event, --bounce and --file"
-            + (f", not {' and '.join(given)}" if given else "")
-        )
-    if status is None and (headers or body is not None or body_file is not None):
-        raise click.UsageError("--header, --body and --body-file belong to an HTTP answer: --http")
-    if body is not None and body_file is not None:
-        raise click.UsageError("give --body or --body-file, not both")
-    if event is not None and provider is None:
-        raise click.UsageError("--event needs --provider: each has a form of its own")
+        raise click.UsageError(f"give one of {', '.join(asked)}" + (f", not {' and '.join(given)}" if given else ""))
+    _check(
+        {
+            "--header, --body and --body-file belong to an HTTP answer: --http": status is None
+            and bool(headers or body is not None or body_file),
+            "--phase belongs to SMTP replies: --smtp, --file": bool(phase) and smtp is None and replies is None,
+            "--all is for one answer, not for a --file of them": show_all and replies is not None,
+            "give --body or --body-file, not both": body is not None and body_file is not None,
+            "--event needs --provider: each has a form of its own": event is not None and provider is None,
+        }
+    )
     try:
         judge = _Judge(ErrorClassifier(load_rules(rules) if rules else ()), load_matrix(matrix_name), provider)
         if replies is not None:
@@ -108,6 +109,13 @@ def classify(
             judge.print_one(signal, show_all, json_)
     except RetrykitError as error:
         raise Unusable(str(error)) from None
+
+
+def _check(wrong: Mapping[str, bool]) -> None:
+    """Refuse options that do not go together."""
+    for message, is_so in wrong.items():
+        if is_so:
+            raise click.UsageError(message)
 
 
 def _read(path: Path) -> bytes:
@@ -166,7 +174,10 @@ class _Judge:
         _line(out, "retry after", "" if failure.retry_after is None else short(failure.retry_after))
         _line(out, "rule", failure.rule)
         _line(out, "source", rule.source if rule else "")
-        _line(out, "decision", f"{_said(decision)}: {decision.reason}")
+        is_failure = failure.rule != "event.no_failure"
+        _line(
+            out, "decision", f"{_said(decision)}: {decision.reason}" if is_failure else "none: this tells of no failure"
+        )
         if show_all:
             asked = table(f"{len(explanation.tried)} rules were asked", "", "rule", "class")
             for each in explanation.tried:
