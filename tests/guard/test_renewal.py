@@ -16,7 +16,7 @@ from retrykit.guard.renewal import AGAIN, SHARE
 from tests.colours import both_loops, run_asyncio, trio
 from tests.guard.guards import Awaited, Work, memory
 
-LEASE = 0.6
+LEASE = 0.4
 """Seconds; calls here last longer."""
 
 
