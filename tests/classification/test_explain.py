@@ -8,6 +8,7 @@ import pytest
 
 from retrykit.classification import ErrorClassifier, HttpReply, Rule, SmtpReply, TaggedError
 from retrykit.delivery import EventKind, ProviderEvent
+from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass
 
 OWN = Rule("shop.own", ErrorClass.QUOTA_EXCEEDED, words="own words")
@@ -77,3 +78,43 @@ def test_explanation_as_json_names_rules_and_source() -> None:
         [{"rule": "shop.own", "matched": False}, {"rule": "smtp.spectrum.1310", "matched": True}],
     )
     assert CLASSIFIER.explain(CardError("no")).to_dict()["source"] == ""
+
+
+def test_own_rule_for_an_exception_is_asked_each_time() -> None:
+    """Also where the type alone would decide, once the type is known."""
+    classifier = ErrorClassifier([Rule("own", ErrorClass.QUOTA_EXCEEDED, words="slow down")])
+    for _ in range(2):
+        assert classifier.classify(TimeoutError("please slow down")).rule == "own"
+        assert classifier.classify(TimeoutError("late")).rule == "exception.builtins.TimeoutError"
+
+
+@pytest.mark.parametrize("stage", ["", 5])
+def test_stage_that_is_no_name_is_refused(stage: Any) -> None:
+    """It would count as one in which nothing is sent."""
+    with pytest.raises(ConfigurationError, match=r"the stage is .*; allowed is text, such as 'send', and None"):
+        ErrorClassifier().classify(TimeoutError("late"), stage=stage)
+
+
+def test_rule_that_stands_alone_is_refused() -> None:
+    """A list of one is meant."""
+    with pytest.raises(ConfigurationError, match=r"rules is one Rule; allowed is a list of rules"):
+        ErrorClassifier(OWN)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("headers", [5, "Retry-After: 30", [("a",)], ["ab", "cd"]])
+def test_headers_that_are_no_fields_are_refused(headers: Any) -> None:
+    """A bug of the caller; None is none."""
+    with pytest.raises(ConfigurationError, match=r"the headers of an HTTP answer are a .*; allowed are a mapping"):
+        HttpReply(400, headers)
+    assert dict(HttpReply(400, None).headers) == {}
+
+
+def test_wait_that_the_body_names_is_kept() -> None:
+    """It outranks the fields."""
+    body = {
+        "ok": False,
+        "error_code": 429,
+        "description": "Too Many Requests: retry after 7",
+        "parameters": {"retry_after": 7},
+    }
+    assert ErrorClassifier().classify(HttpReply(429, {"Retry-After": "30"}, body)).retry_after == 7.0
