@@ -31,18 +31,26 @@ from retrykit.stores import (
     ClaimRecord,
     ClaimStore,
     ClaimTerms,
+    DeadLetterGroup,
+    DeadLetterGroupPage,
     DeadLetterPage,
     DeadLetterQuery,
+    DeadLetterStats,
     DeadLetterStore,
     Delivery,
     DeliveryStatus,
     DeliveryStore,
     DueMessage,
     Facet,
+    GroupChange,
+    GroupNote,
+    GroupOrder,
     Pause,
     RetryStats,
     RetryStore,
 )
+from retrykit.stores.dead_letter_figures import spread, stats_of
+from retrykit.stores.dead_letter_groups import group_letters, page_of_groups
 from retrykit.times import later
 
 Document = dict[str, Any]
@@ -294,11 +302,9 @@ class FolderDeadLetters(DeadLetterStore):
 
     def _matching(self, query: DeadLetterQuery) -> list[tuple[int, DeadLetter]]:
         """Return numbers and letters, newest first."""
-        wanted = query.conditions()
         stored = [each for each in self.folder.all("letter") if each["letter"] is not None]
         found = [(int(each["number"]), _letter(each)) for each in stored]
-        found.sort(key=lambda row: -row[0])
-        return [(n, letter) for n, letter in found if all(getattr(letter, k) == v for k, v in wanted.items())]
+        return sorted((row for row in found if query.matches(row[1])), key=lambda row: -row[0])
 
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
@@ -322,15 +328,41 @@ class FolderDeadLetters(DeadLetterStore):
         with self.folder.operation():
             found = sorted((letter.dead_lettered_at, number, letter.id) for number, letter in self._matching(query))
             gone = [letter_id for died_at, _, letter_id in found if died_at < before][:limit]
-            if (
-                query.conditions().items() <= {"state": "resolved"}.items()
-            ):  # what is resolved, whatever else is not known
-                early = [each for each in self.folder.all("letter") if each["at"] is not None and each["at"] < before]
-            else:
-                early = []
+            early = [
+                each
+                for each in self.folder.all("letter")
+                if each["at"] is not None and each["at"] < before and query.matches_early(each["at"])
+            ]
             for letter_id in gone + [each["id"] for each in early]:
                 self.folder.delete("letter", letter_id)
             return len(gone)
+
+    def _notes(self) -> dict[str, GroupNote]:
+        return {each["fingerprint"]: GroupNote(**each["note"]) for each in self.folder.all("note")}
+
+    def _groups(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> DeadLetterGroupPage:
+        with self.folder.operation() as now:
+            groups = group_letters((letter for _, letter in self._matching(query)), self._notes(), now)
+        return page_of_groups(groups, order, limit, cursor, muted=muted)
+
+    def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None:
+        with self.folder.operation() as now:
+            letters = [letter for _, letter in self._matching(DeadLetterQuery(fingerprint=fingerprint))]
+            if not letters:
+                return None
+            note = change.made_to(self._notes().get(fingerprint, GroupNote()), now)
+            self.folder.write("note", fingerprint, {"fingerprint": fingerprint, "note": attrs.asdict(note)})
+            return group_letters(letters, {fingerprint: note}, now)[0]
+
+    def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]:
+        with self.folder.operation():
+            return spread((letter.dead_lettered_at for _, letter in self._matching(query)), start, step, steps)
+
+    def _stats(self) -> DeadLetterStats:
+        with self.folder.operation() as now:
+            return stats_of((letter for _, letter in self._matching(DeadLetterQuery())), now)
 
 
 def _letter(stored: Document) -> DeadLetter:

@@ -23,7 +23,18 @@ from ..machines import claim as machine
 from ..message import Message
 from ..stores.circuits import Circuit, CircuitStore, Pause
 from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, ClaimTerms
-from ..stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
+from ..stores.dead_letter_figures import DeadLetterStats, spread, stats_of
+from ..stores.dead_letter_groups import (
+    DeadLetterGroup,
+    DeadLetterGroupPage,
+    GroupChange,
+    GroupNote,
+    GroupOrder,
+    group_letters,
+    page_of_groups,
+)
+from ..stores.dead_letter_query import DeadLetterQuery
+from ..stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ..stores.retries import DueMessage, RetryStats, RetryStore
 from ..times import later
@@ -201,6 +212,7 @@ class _DeadLetters(DeadLetterStore):
         self._letters: dict[str, tuple[int, DeadLetter]] = {}
         self._numbers = count(1)
         self._resolved_early: dict[str, datetime] = {}
+        self._notes: dict[str, GroupNote] = {}
 
     def _put(self, letter: DeadLetter) -> DeadLetter:
         with self._shared.locked():
@@ -224,9 +236,7 @@ class _DeadLetters(DeadLetterStore):
 
     def _matching(self, query: DeadLetterQuery) -> list[tuple[int, DeadLetter]]:
         """Return numbers and letters, oldest first; the lock is held."""
-        wanted = query.conditions()
-        rows = self._letters.values()
-        return [(n, letter) for n, letter in rows if all(getattr(letter, k) == v for k, v in wanted.items())]
+        return [row for row in self._letters.values() if query.matches(row[1])]
 
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
         with self._shared.locked():
@@ -253,10 +263,36 @@ class _DeadLetters(DeadLetterStore):
             old.sort(key=lambda row: (row[1].dead_lettered_at, row[0]))
             for _, letter in old[:limit]:
                 del self._letters[letter.id]
-            if query.conditions().items() <= {"state": DeadLetterState.RESOLVED.value}.items():
-                for letter_id in [letter_id for letter_id, at in self._resolved_early.items() if at < before]:
+            for letter_id, at in list(self._resolved_early.items()):
+                if at < before and query.matches_early(at):
                     del self._resolved_early[letter_id]
             return len(old[:limit])
+
+    def _groups(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> DeadLetterGroupPage:
+        with self._shared.locked() as now:
+            groups = group_letters((letter for _, letter in reversed(self._matching(query))), self._notes, now)
+        return page_of_groups(groups, order, limit, cursor, muted=muted)
+
+    def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None:
+        with self._shared.locked() as now:
+            letters = [letter for _, letter in reversed(self._matching(DeadLetterQuery(fingerprint=fingerprint)))]
+            if not letters:
+                return None
+            self._notes[fingerprint] = change.made_to(self._notes.get(fingerprint, GroupNote()), now)
+            (group,) = group_letters(letters, self._notes, now)
+            return group
+
+    def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]:
+        with self._shared.locked():
+            instants = [letter.dead_lettered_at for _, letter in self._matching(query)]
+        return spread(instants, start, step, steps)
+
+    def _stats(self) -> DeadLetterStats:
+        with self._shared.locked() as now:
+            letters = [letter for _, letter in self._letters.values()]
+        return stats_of(letters, now)
 
 
 class _Deliveries(DeliveryStore):

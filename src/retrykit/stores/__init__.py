@@ -22,7 +22,10 @@ from .claims import (
     PoisonRule,
     Unknown,
 )
-from .dead_letters import AsyncDeadLetterStore, DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
+from .dead_letter_figures import DeadLetterStats, DeadLetterTrend
+from .dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChange, GroupNote, GroupOrder
+from .dead_letter_query import DeadLetterQuery
+from .dead_letters import AsyncDeadLetterStore, DeadLetterPage, DeadLetterStore, Facet
 from .deliveries import AsyncDeliveryStore, Delivery, DeliveryEvent, DeliveryFailure, DeliveryStatus, DeliveryStore
 from .retries import AsyncRetryStore, DueMessage, RetryStats, RetryStore
 
@@ -43,9 +46,13 @@ __all__ = [
     "ClaimTerms",
     "Claimed",
     "Counters",
+    "DeadLetterGroup",
+    "DeadLetterGroupPage",
     "DeadLetterPage",
     "DeadLetterQuery",
+    "DeadLetterStats",
     "DeadLetterStore",
+    "DeadLetterTrend",
     "Delivery",
     "DeliveryEvent",
     "DeliveryFailure",
@@ -54,6 +61,9 @@ __all__ = [
     "Done",
     "DueMessage",
     "Facet",
+    "GroupChange",
+    "GroupNote",
+    "GroupOrder",
     "InProgress",
     "NotDue",
     "Pause",

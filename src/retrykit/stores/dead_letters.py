@@ -7,12 +7,15 @@ Guarantees every store has to give:
 - `resolve` holds also when it comes before the letter: the letter is then put as resolved;
 - nothing is deleted but by `purge`, and by nothing that happens to the message's claim, retries or delivery;
 - each operation is atomic, also for totals that are kept beside the letters, and may be repeated after a lost answer;
+- what `search`, `count`, `top`, `groups`, `trend` and `purge` take for a query's letters are those that its `matches` takes in, to
+  the millisecond at both ends of its window;
 - order is the order in which letters were put; values are ordered by their code points.
 """
 
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias, final
@@ -21,15 +24,26 @@ import attrs
 
 from .._steps import Steps, arun, do, run
 from ..checks import check_limit
-from ..dead_letter import DeadLetter, DeadLetterState
-from ..decision import DeadLetterReason
+from ..dead_letter import DeadLetter
 from ..errors import ConfigurationError
-from ..failure import ErrorClass, ErrorGroup
-from ..times import utc
+from ..times import Duration, utc
+from .dead_letter_figures import DeadLetterStats, DeadLetterTrend, frame
+from .dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChange, GroupOrder
+from .dead_letter_query import DeadLetterQuery
 
-__all__ = ["AsyncDeadLetterStore", "DeadLetterPage", "DeadLetterQuery", "DeadLetterStore", "Facet"]
+__all__ = ["AsyncDeadLetterStore", "DeadLetterPage", "DeadLetterStore", "Facet"]
 
-Facet: TypeAlias = Literal["error_class", "error_group", "error_code", "provider", "campaign_id", "reason", "state"]
+Facet: TypeAlias = Literal[
+    "error_class",
+    "error_group",
+    "error_code",
+    "provider",
+    "campaign_id",
+    "reason",
+    "state",
+    "stage",
+    "fingerprint",
+]
 """What letters can be counted by."""
 
 FACETS: tuple[Facet, ...] = (
@@ -40,25 +54,11 @@ FACETS: tuple[Facet, ...] = (
     "campaign_id",
     "reason",
     "state",
+    "stage",
+    "fingerprint",
 )
 
-
-@attrs.frozen(kw_only=True)
-class DeadLetterQuery:
-    """Which letters; every condition given has to hold."""
-
-    message_id: str | None = None
-    campaign_id: str | None = None
-    provider: str | None = None
-    error_class: ErrorClass | str | None = None
-    error_group: ErrorGroup | None = None
-    error_code: str | None = None
-    reason: DeadLetterReason | None = None
-    state: DeadLetterState | None = None
-
-    def conditions(self) -> dict[str, str]:
-        """Return the conditions given, by field."""
-        return {name: str(value) for name, value in attrs.asdict(self).items() if value is not None}
+ORDERS: tuple[GroupOrder, ...] = ("last_seen", "total")
 
 
 @attrs.frozen
@@ -98,6 +98,24 @@ class _DeadLetters(abc.ABC):
     @abc.abstractmethod
     def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> Awaitable[int] | int: ...
 
+    @abc.abstractmethod
+    def _groups(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> Awaitable[DeadLetterGroupPage] | DeadLetterGroupPage: ...
+
+    @abc.abstractmethod
+    def _annotate(
+        self, fingerprint: str, change: GroupChange
+    ) -> Awaitable[DeadLetterGroup | None] | DeadLetterGroup | None: ...
+
+    @abc.abstractmethod
+    def _trend(
+        self, query: DeadLetterQuery, start: datetime, step: float, steps: int
+    ) -> Awaitable[Sequence[int]] | Sequence[int]: ...
+
+    @abc.abstractmethod
+    def _stats(self) -> Awaitable[DeadLetterStats] | DeadLetterStats: ...
+
     def _put_flow(self, letter: DeadLetter) -> Steps[DeadLetter]:
         return (yield from do(self._put, letter))
 
@@ -108,7 +126,9 @@ class _DeadLetters(abc.ABC):
         return (yield from do(self._get, letter_id))
 
     def _search_flow(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> Steps[DeadLetterPage]:
-        return (yield from do(self._search, query, check_limit(limit), cursor))
+        digest = query.digest("search")
+        page = yield from do(self._search, query, check_limit(limit), _opened(cursor, digest))
+        return attrs.evolve(page, cursor=_bound(page.cursor, digest))
 
     def _count_flow(self, query: DeadLetterQuery) -> Steps[int]:
         return (yield from do(self._count, query))
@@ -121,12 +141,57 @@ class _DeadLetters(abc.ABC):
     def _purge_flow(self, before: datetime, query: DeadLetterQuery, limit: int) -> Steps[int]:
         return (yield from do(self._purge, utc(before, "before"), query, check_limit(limit)))
 
+    def _groups_flow(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> Steps[DeadLetterGroupPage]:
+        if order not in ORDERS:
+            raise ConfigurationError(f"groups cannot be ordered by {order!r}; allowed are {', '.join(ORDERS)}")
+        digest = query.digest("groups", order, str(bool(muted)))
+        page = yield from do(self._groups, query, order, bool(muted), check_limit(limit), _opened(cursor, digest))
+        return attrs.evolve(page, cursor=_bound(page.cursor, digest))
+
+    def _group_flow(self, fingerprint: str) -> Steps[DeadLetterGroup | None]:
+        page = yield from do(self._groups, DeadLetterQuery(fingerprint=fingerprint), "last_seen", True, 1, None)
+        return page.groups[0] if page.groups else None
+
+    def _annotate_flow(self, fingerprint: str, change: GroupChange) -> Steps[DeadLetterGroup | None]:
+        return (yield from do(self._annotate, fingerprint, change))
+
+    def _trend_flow(self, query: DeadLetterQuery, step: Duration) -> Steps[DeadLetterTrend]:
+        start, length, steps = frame(query, step)
+        counts = yield from do(self._trend, query, start, length, steps)
+        return DeadLetterTrend(start, length, counts)
+
+    def _stats_flow(self) -> Steps[DeadLetterStats]:
+        return (yield from do(self._stats))
+
 
 _ALL = DeadLetterQuery()
 
 
+def _bound(cursor: str | None, digest: str) -> str | None:
+    """Return a store's cursor with what tells its query."""
+    return None if cursor is None else f"{cursor}.{digest}"
+
+
+def _opened(cursor: str | None, digest: str) -> str | None:
+    """Return the store's own cursor.
+
+    Raises:
+        ConfigurationError: it is that of another query.
+    """
+    own, _, seen = (cursor or "").rpartition(".")
+    if cursor is None or not re.fullmatch("[0-9a-f]{8}", seen):
+        return cursor  # of a version whose cursors did not tell their query, or none at all: the store looks
+    if seen != digest:
+        raise ConfigurationError(
+            f"the cursor {cursor[:60]!r} is of another query; give it with the query and the order of the page before"
+        )
+    return own
+
+
 class DeadLetterStore(_DeadLetters):
-    """Dead letters, for synchronous callers. Subclass it and write the seven primitives."""
+    """Dead letters, for synchronous callers. Subclass it and write the eleven primitives."""
 
     @abc.abstractmethod
     def _put(self, letter: DeadLetter) -> DeadLetter: ...
@@ -148,6 +213,20 @@ class DeadLetterStore(_DeadLetters):
 
     @abc.abstractmethod
     def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int: ...
+
+    @abc.abstractmethod
+    def _groups(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> DeadLetterGroupPage: ...
+
+    @abc.abstractmethod
+    def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None: ...
+
+    @abc.abstractmethod
+    def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]: ...
+
+    @abc.abstractmethod
+    def _stats(self) -> DeadLetterStats: ...
 
     @final
     def put(self, letter: DeadLetter) -> DeadLetter:
@@ -180,7 +259,7 @@ class DeadLetterStore(_DeadLetters):
             cursor: where to go on: the `cursor` of the page before, of the same query; it stays good for ever.
 
         Raises:
-            ConfigurationError: the cursor is not one of this store's.
+            ConfigurationError: the cursor is not one of this store's, or that of another query.
         """
         return run(self._search_flow(query, limit, cursor))
 
@@ -215,6 +294,85 @@ class DeadLetterStore(_DeadLetters):
         """
         return run(self._purge_flow(before, query, limit))
 
+    @final
+    def groups(
+        self,
+        query: DeadLetterQuery = _ALL,
+        *,
+        order: GroupOrder = "last_seen",
+        muted: bool = False,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> DeadLetterGroupPage:
+        """Return the groups of the letters that match: one cause, many messages. Letters without a fingerprint are in none.
+
+        All figures of a group are of the letters that match. A group that changes between two pages may be missing or come twice.
+
+        Args:
+            query: which letters.
+            order: which groups come first; ties are ordered by fingerprint.
+            muted: whether groups that are muted by now are given as well.
+            limit: how many at the most, at least 1.
+            cursor: where to go on: the `cursor` of the page before, of the same query and order.
+
+        Raises:
+            ConfigurationError: the order is not allowed, or the cursor is none or of another query.
+        """
+        return run(self._groups_flow(query, order, muted, limit, cursor))
+
+    @final
+    def group(self, fingerprint: str) -> DeadLetterGroup | None:
+        """Return the group of a fingerprint, muted or not, or None when there is no letter of it."""
+        return run(self._group_flow(fingerprint))
+
+    @final
+    def annotate(
+        self,
+        fingerprint: str,
+        *,
+        by: str,
+        muted: bool | datetime | None = None,
+        owner: str | None = None,
+        note: str | None = None,
+    ) -> DeadLetterGroup | None:
+        """Note something of a group; what is None stays as it is.
+
+        The note is one for all letters of the fingerprint, survives their purge, and says who changed it last and when.
+
+        Args:
+            fingerprint: of which group.
+            by: who says so, 1 to 255 characters.
+            muted: whether, or until when (aware), the group is left out of `groups`.
+            owner: who looks after it, at most 255 characters; "" for nobody.
+            note: what is known of it, at most 10,000 characters; "" for nothing.
+
+        Returns:
+            The group as it stands, or None when there is no letter of that fingerprint: then nothing is noted.
+
+        Raises:
+            ConfigurationError: a value is not allowed.
+        """
+        return run(self._annotate_flow(fingerprint, GroupChange(by=by, muted=muted, owner=owner, note=note)))
+
+    @final
+    def trend(self, query: DeadLetterQuery, *, step: Duration) -> DeadLetterTrend:
+        """Return how many of the letters that match died in each step of the query's window.
+
+        Args:
+            query: with both `since` and `until`.
+            step: whole minutes that divide an hour, or whole hours; at most 10,000 of them in the window. Steps begin at
+                multiples of their length since 1970 in UTC.
+
+        Raises:
+            ConfigurationError: the query has no window, the step is not allowed, or there are too many.
+        """
+        return run(self._trend_flow(query, step))
+
+    @final
+    def stats(self) -> DeadLetterStats:
+        """Return how deep the queue is and how fast it grows, by the store's clock."""
+        return run(self._stats_flow())
+
 
 class AsyncDeadLetterStore(_DeadLetters):
     """`DeadLetterStore` for asynchronous callers: the same names, answers and guarantees."""
@@ -239,6 +397,20 @@ class AsyncDeadLetterStore(_DeadLetters):
 
     @abc.abstractmethod
     async def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int: ...
+
+    @abc.abstractmethod
+    async def _groups(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> DeadLetterGroupPage: ...
+
+    @abc.abstractmethod
+    async def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None: ...
+
+    @abc.abstractmethod
+    async def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]: ...
+
+    @abc.abstractmethod
+    async def _stats(self) -> DeadLetterStats: ...
 
     @final
     async def put(self, letter: DeadLetter) -> DeadLetter:
@@ -276,3 +448,44 @@ class AsyncDeadLetterStore(_DeadLetters):
     async def purge(self, before: datetime, *, query: DeadLetterQuery = _ALL, limit: int = 1000) -> int:
         """Delete letters that died before an instant, as `DeadLetterStore.purge`."""
         return await arun(self._purge_flow(before, query, limit))
+
+    @final
+    async def groups(
+        self,
+        query: DeadLetterQuery = _ALL,
+        *,
+        order: GroupOrder = "last_seen",
+        muted: bool = False,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> DeadLetterGroupPage:
+        """Return the groups of the letters that match, as `DeadLetterStore.groups`."""
+        return await arun(self._groups_flow(query, order, muted, limit, cursor))
+
+    @final
+    async def group(self, fingerprint: str) -> DeadLetterGroup | None:
+        """Return the group of a fingerprint, or None when there is no letter of it."""
+        return await arun(self._group_flow(fingerprint))
+
+    @final
+    async def annotate(
+        self,
+        fingerprint: str,
+        *,
+        by: str,
+        muted: bool | datetime | None = None,
+        owner: str | None = None,
+        note: str | None = None,
+    ) -> DeadLetterGroup | None:
+        """Note something of a group, as `DeadLetterStore.annotate`."""
+        return await arun(self._annotate_flow(fingerprint, GroupChange(by=by, muted=muted, owner=owner, note=note)))
+
+    @final
+    async def trend(self, query: DeadLetterQuery, *, step: Duration) -> DeadLetterTrend:
+        """Return how many letters died in each step of a window, as `DeadLetterStore.trend`."""
+        return await arun(self._trend_flow(query, step))
+
+    @final
+    async def stats(self) -> DeadLetterStats:
+        """Return how deep the queue is and how fast it grows, as `DeadLetterStore.stats`."""
+        return await arun(self._stats_flow())

@@ -9,7 +9,8 @@ from datetime import datetime
 import attrs
 
 from ...dead_letter import DeadLetter, DeadLetterState
-from ...stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ...times import to_millis
 from ..cursors import read_cursor, write_cursor
 from .database import Database

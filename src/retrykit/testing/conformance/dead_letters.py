@@ -11,7 +11,8 @@ import pytest
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...errors import ConfigurationError
 from ...message import Message
-from ...stores.dead_letters import DeadLetterQuery, DeadLetterStore
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import Delivery, DeliveryStatus
 from .colours import Loop
 from .dead_letters_crashes import DeadLetterCrashes

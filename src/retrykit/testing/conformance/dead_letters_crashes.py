@@ -7,7 +7,8 @@ from datetime import timedelta
 import attrs
 
 from ...dead_letter import DeadLetterState
-from ...stores.dead_letters import DeadLetterQuery, DeadLetterStore
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterStore
 from .breaking import TICKS, broken_at_each_step, call_cancelled, said_before_kill
 from .dead_letters_samples import DIED, letter
 from .suite import Place, StoreSuite, SuiteClock, needs

@@ -13,7 +13,8 @@ from ...backends.memory import MemoryBackend
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...decision import DeadLetterReason
 from ...failure import ErrorClass
-from ...stores.dead_letters import FACETS, DeadLetterQuery, DeadLetterStore, Facet
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import FACETS, DeadLetterStore, Facet
 from .dead_letters_samples import letter, query_of
 from .suite import SuiteClock
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ...dead_letter import DeadLetterState
-from ...stores.dead_letters import DeadLetterQuery, DeadLetterStore
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterStore
 from .child import in_processes
 from .dead_letters_samples import DIED, letter
 from .races import PROCESSES, THREADS, in_threads

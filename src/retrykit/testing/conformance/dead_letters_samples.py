@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...dead_letter import DeadLetter, DeadLetterState, dead_letter_id
 from ...decision import Action, Attempt, DeadLetterReason
 from ...failure import ErrorClass, ErrorGroup, Failure, Outcome
-from ...stores.dead_letters import DeadLetterQuery
+from ...stores.dead_letter_query import DeadLetterQuery
 
 __all__ = ["DIED", "LETTERS", "full_letter", "letter", "query_of"]
 

@@ -11,7 +11,8 @@ from ...dead_letter import DeadLetterState
 from ...decision import DeadLetterReason
 from ...errors import ConfigurationError
 from ...failure import ErrorClass, ErrorGroup
-from ...stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from .dead_letters_samples import DIED, LETTERS, letter
 from .suite import StoreSuite
 

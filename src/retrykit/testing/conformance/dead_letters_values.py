@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ...backends.memory import MemoryBackend
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...message import receive
-from ...stores.dead_letters import DeadLetterQuery, DeadLetterStore, Facet
+from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterStore, Facet
 from ..strategies import letters
 from .dead_letters_samples import letter, query_of
 from .hostile import KEYS, TEXTS, escaped
