@@ -51,7 +51,7 @@ from retrykit.stores import (
 )
 from retrykit.stores.dead_letter_figures import spread, stats_of
 from retrykit.stores.dead_letter_groups import group_letters, page_of_groups
-from retrykit.times import later
+from retrykit.times import from_iso, later, to_iso
 
 Document = dict[str, Any]
 
@@ -412,6 +412,29 @@ class FolderDeliveries(DeliveryStore):
         with self.folder.operation():
             found = [each for each in self._all() if wanted(each) and each.message_id > after]
         return sorted(found, key=lambda each: each.message_id)[:limit]
+
+    def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Sequence[Delivery]:
+        def place(each: Delivery) -> tuple[datetime, str]:
+            return each.updated_at, each.message_id
+
+        begin = (start, "") if after is None else max((start, ""), place(after))
+        with self.folder.operation():
+            found = [each for each in self._all() if each.status is status and begin < place(each) < (end, "")]
+        return sorted(found, key=place)[:limit]
+
+    def _bookmark(self, source: str) -> datetime | None:
+        with self.folder.operation():
+            document = self.folder.read("bookmark", source)
+        return None if document is None else from_iso(document["at"])
+
+    def _move_bookmark(self, source: str, to: datetime) -> datetime:
+        with self.folder.operation():
+            document = self.folder.read("bookmark", source)
+            stands = to if document is None else max(to, from_iso(document["at"]))
+            self.folder.write("bookmark", source, {"at": to_iso(stands)})
+            return stands
 
     def _counts(self) -> Mapping[DeliveryStatus, int]:
         with self.folder.operation():
