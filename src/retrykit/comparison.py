@@ -22,14 +22,11 @@ from .errors import ConfigurationError, EventSourceError
 from .events import DeliveryMismatch, MessageHandled, MismatchKind, emit
 from .machines.status import DeliveryStatus
 from .projection import disposition_of
-from .reconcile_options import CheckedReconcileOptions, ReconcileReport
+from .reconcile_options import SHOWN, CheckedReconcileOptions, ReconcileReport
 from .stores import AsyncBackend, Backend, Delivery, DeliveryEvent
 from .times import to_iso
 
 __all__ = ["Comparison"]
-
-_SHOWN: Final = 100
-"""Mismatches that a report spells out; listeners are told of all."""
 
 _PAGE: Final = 500
 _END: Final = object()
@@ -65,7 +62,7 @@ class _Window:
             return False
         else:
             self.kinds[key] = mismatch.kind
-            if len(self.mismatches) < _SHOWN:
+            if len(self.mismatches) < SHOWN:
                 self.mismatches.append(mismatch)
         return mismatch is not None
 

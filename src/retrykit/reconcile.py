@@ -8,7 +8,7 @@ store, and everything may be done twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Final, Unpack
@@ -16,7 +16,7 @@ from typing import Final, Unpack
 import attrs
 
 from ._steps import Steps, arun, do, run
-from .checks import check_limit
+from .checks import whole
 from .clock import Clock, current_clock
 from .comparison import Comparison
 from .delivery import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
@@ -62,7 +62,8 @@ class _ReconcileFlow:
         self._projection = Projection(backend, given.clock)
         self._owner = new_owner()
         self._holds = count(1)
-        self._stuck: dict[DeliveryStatus, Delivery | None] = {}
+        self._round: list[tuple[DeliveryStatus, Delivery | None]] = []
+        self._next_round = _BEGINNING
         self._stopped = False
 
     def stop(self) -> None:
@@ -73,7 +74,7 @@ class _ReconcileFlow:
         return self._options.clock or current_clock()
 
     def _run_once(self, limit: int) -> Steps[ReconcileReport]:
-        check_limit(limit)
+        whole(limit, "limit", least=0)
         report, is_behind = ReconcileReport(), False
         if self._comparison is not None:
             start, end = yield from self._next_window()
@@ -81,8 +82,13 @@ class _ReconcileFlow:
                 report = yield from self._comparison.compare(start, end)
                 end = yield from do(self._backend.deliveries.move_bookmark, self._source, end)
                 is_behind = self._is_due(end + timedelta(seconds=self._options.window))
-        report = yield from self._settle(report, limit)
-        return attrs.evolve((yield from self._settle_stuck(report, limit)), is_behind=is_behind)
+        if limit == 0:
+            return attrs.evolve(report, is_behind=is_behind)
+        keys = yield from do(self._backend.claims.unsettled, limit)
+        settled = yield from self._settle(report, keys)
+        is_behind = is_behind or (len(keys) == limit and settled != report)
+        report = yield from self._settle_stuck(settled, limit)
+        return attrs.evolve(report, is_behind=is_behind or bool(self._round))
 
     def _run(self, sleep: Callable[[float], Awaitable[None] | None]) -> Steps[None]:
         while not self._stopped:
@@ -116,9 +122,9 @@ class _ReconcileFlow:
             )
         return (yield from self._comparison.compare(begin, until))
 
-    def _settle(self, report: ReconcileReport, limit: int) -> Steps[ReconcileReport]:
+    def _settle(self, report: ReconcileReport, keys: Sequence[str]) -> Steps[ReconcileReport]:
         """Settle messages whose outcome is unknown and whose time has come."""
-        for key in (yield from do(self._backend.claims.unsettled, limit)):
+        for key in keys:
             owner = f"{self._owner}/{next(self._holds)}"
             record = yield from do(self._backend.claims.claim_unknown, key, owner=owner, lease=self._options.lease)
             if record is None:
@@ -133,19 +139,24 @@ class _ReconcileFlow:
     def _settle_stuck(self, report: ReconcileReport, limit: int) -> Steps[ReconcileReport]:
         """Settle messages that an application's own log has left in processing or unknown: those without a claim.
 
-        Each run takes the next `limit` of them, so that some that cannot be settled do not hide the others.
+        All of them are asked about in rounds, `limit` of each status in one run, and a round begins `stuck_after` after the one before.
         """
-        now = self._time().now()
-        for status in (DeliveryStatus.PROCESSING, DeliveryStatus.UNKNOWN):
+        now, options = self._time().now(), self._options
+        if not self._round and now >= self._next_round:
+            self._round = [(DeliveryStatus.PROCESSING, None), (DeliveryStatus.UNKNOWN, None)]
+            self._next_round = now + timedelta(seconds=options.stuck_after)
+        for status, after in self._round.copy():
             page = yield from do(
                 self._backend.deliveries.updated_between,
-                now - timedelta(seconds=self._options.matrix.max_age or MAX_AGE),
-                now - timedelta(seconds=self._options.stuck_after),
+                now - timedelta(seconds=options.matrix.max_age or MAX_AGE),
+                now - timedelta(seconds=options.stuck_after),
                 status=status,
                 limit=limit,
-                after=self._stuck.get(status),
+                after=after,
             )
-            self._stuck[status] = page[-1] if len(page) == limit else None
+            self._round.remove((status, after))
+            if len(page) == limit:
+                self._round.append((status, page[-1]))
             for delivery in page:
                 if (yield from do(self._backend.claims.get, delivery.message_id)) is None:
                     report = yield from self._ask(report, delivery)
@@ -206,7 +217,7 @@ class Reconciler(_ReconcileFlow):
         """Compare the next window, if one is due, and settle up to `limit` messages whose outcome is unknown.
 
         Args:
-            limit: of each kind of unsettled messages, at least 1.
+            limit: of each kind of unsettled messages; 0 settles none but those that events prove.
 
         Returns:
             What was found; where it `is_behind`, run it again at once.

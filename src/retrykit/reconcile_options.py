@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import attrs
 
 from .classification import ErrorClassifier
 from .clock import Clock
+from .codec import JSON
 from .decision import DispositionKind
 from .events import DeliveryMismatch, Listener, listeners_of
 from .message import check_id
 from .policy import EMAIL_MATRIX, PolicyMatrix
 from .stores import ClaimRecord, ClaimState
-from .times import Duration, seconds, utc
+from .times import Duration, seconds, to_iso, utc
 
-__all__ = ["CheckedReconcileOptions", "ReconcileOptions", "ReconcileReport", "checked"]
+__all__ = ["SHOWN", "CheckedReconcileOptions", "ReconcileOptions", "ReconcileReport", "checked"]
+
+SHOWN: Final = 100
+"""Mismatches that a report spells out; listeners are told of all."""
 
 
 class ReconcileOptions(TypedDict, total=False):
@@ -33,7 +37,8 @@ class ReconcileOptions(TypedDict, total=False):
     since: datetime | None
     """Where the first window begins when there is no bookmark, aware. Default: the matrix's `max_age` ago."""
     stuck_after: Duration
-    """After which a message without a claim that stands in `processing` or `unknown` is asked about. Default 15 minutes."""
+    """After which a message without a claim that stands in `processing` or `unknown` is asked about, and how often. Default 15
+    minutes."""
     matrix: PolicyMatrix
     """The policy that goes on when a message was not accepted; the dispatcher's. Default `EMAIL_MATRIX`."""
     classifier: ErrorClassifier | None
@@ -134,12 +139,33 @@ class ReconcileReport:
     window: tuple[datetime, datetime] | None = None
     """The time that was compared, from the first instant up to the second; None: no window was due."""
     is_behind: bool = False
-    """Whether another window is due already."""
+    """Whether there is more to do at once: another window is due, or more messages than the limit are unsettled."""
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing is missing, unexpected or conflicting."""
         return not (self.missing or self.unexpected or self.conflicting)
+
+    def __add__(self, other: ReconcileReport) -> ReconcileReport:
+        """Return what this run and one after it have found together; a message in two windows counts in both."""
+        begins = [each.window for each in (self, other) if each.window]
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return ReconcileReport(
+            **counts,
+            mismatches=(self.mismatches + other.mismatches)[:SHOWN],
+            window=(begins[0][0], begins[-1][1]) if begins else None,
+            is_behind=other.is_behind,
+        )
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the report as JSON values."""
+        return {
+            "window": None if self.window is None else [to_iso(each) for each in self.window],
+            **{name: getattr(self, name) for name in _COUNTS},
+            "is_clean": self.is_clean,
+            "is_behind": self.is_behind,
+            "mismatches": [{**attrs.asdict(each), "at": to_iso(each.at)} for each in self.mismatches],
+        }
 
     def plus(self, record: ClaimRecord | None) -> ReconcileReport:
         """Return the report with one more message whose outcome was unknown."""
@@ -152,3 +178,6 @@ class ReconcileReport:
         if record.state is ClaimState.WAITING:
             return attrs.evolve(self, not_sent=self.not_sent + 1)
         return attrs.evolve(self, given_up=self.given_up + 1)
+
+
+_COUNTS: Final = tuple(field.name for field in attrs.fields(ReconcileReport) if type(field.default) is int)

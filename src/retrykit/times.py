@@ -10,18 +10,19 @@ from __future__ import annotations
 import functools
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TypeAlias
 
 from .errors import ConfigurationError
 
-__all__ = ["Duration", "from_iso", "from_millis", "seconds", "to_iso", "to_millis", "utc"]
+__all__ = ["Duration", "from_iso", "from_millis", "read_instant", "seconds", "to_iso", "to_millis", "utc"]
 
 Duration: TypeAlias = float | timedelta | str
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _TEXT = re.compile(r"(?:\d{1,12}(?:\.\d{1,9})? *(?:ms|s|m|h|d|w) *){1,6}", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m|h|d|w)", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST = datetime.max.replace(microsecond=999000, tzinfo=UTC)
@@ -151,3 +152,27 @@ def from_iso(text: str, name: str = "instant") -> datetime:
             f"{name} is {text!r}; allowed is ISO 8601 text such as '2026-01-31T08:00:00Z'"
         ) from None
     return utc(instant, name)
+
+
+def read_instant(text: str, now: datetime, name: str = "instant") -> datetime:
+    """Read what a person writes for an instant: how long ago, a date in UTC, or ISO 8601 text with a timezone.
+
+    Args:
+        text: such as ``2h``, ``2026-01-31`` or ``2026-01-31T08:00:00Z``.
+        now: what ``2h`` is counted back from, aware.
+        name: what to call it in errors.
+
+    Raises:
+        ConfigurationError: the text is none of these, or lies before the year 1.
+    """
+    try:
+        if text[-1:].isalpha() and not text.endswith("Z"):
+            return utc(now - timedelta(seconds=seconds(text)))
+        if _DATE.fullmatch(text):
+            return datetime.combine(date.fromisoformat(text), time(), UTC)
+        return from_iso(text)
+    except (ConfigurationError, OverflowError, ValueError):
+        raise ConfigurationError(
+            f"{name} is {text[:40]!r}; allowed is how long ago, such as '2h', a date, or an instant with a timezone, such as "
+            "'2026-01-31T08:00:00Z'"
+        ) from None

@@ -151,7 +151,7 @@ def test_lint_replay_of_a_file_leaves_out_broken_lines_by_number(store: Path, tm
         (["lint", "--replay", __file__, "--replay-db", "memory://"], "not both"),
         (["policy", "show", "missing.toml"], "cannot be read"),
         (["policy", "show", "--json", "--toml"], "give one of --json, --toml and --markdown"),
-        (["lint", "--replay-db", "sqlite:///missing.db"], "there is no file 'missing.db' to replay from"),
+        (["lint", "--replay-db", "sqlite:///missing.db"], "there is no file 'missing.db'"),
         (["completion", "tcsh"], "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
     ],
 )

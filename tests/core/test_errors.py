@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +14,7 @@ from retrykit import errors
 from retrykit.decision import Action, Decision
 from retrykit.failure import ErrorClass, Failure, Outcome
 
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 FAILURE = Failure(error_class=ErrorClass.NETWORK_TIMEOUT, outcome=Outcome.UNKNOWN, error_message="read timed out")
 DECISION = Decision(Action.RETRY, 900.0, "network_timeout, retry 1 of 5, waits 900 s")
 
@@ -21,6 +23,7 @@ EXAMPLES: dict[str, BaseException] = {
     "BreakerOpenError": errors.BreakerOpenError("ses", 12.5, FAILURE),
     "CallRefusedError": errors.CallRefusedError("not now"),
     "ConfigurationError": errors.ConfigurationError("lease is -1; allowed are finite durations > 0"),
+    "EventSourceError": errors.EventSourceError("ses", NOON, NOON + timedelta(hours=1), OSError("no route")),
     "FingerprintMismatchError": errors.FingerprintMismatchError("welcome-17"),
     "InvalidMessageError": errors.InvalidMessageError("the message id is empty"),
     "InvalidPayloadError": errors.InvalidPayloadError("not JSON"),
@@ -44,6 +47,7 @@ EXAMPLES: dict[str, BaseException] = {
 BUILTINS: dict[str, type[BaseException]] = {
     "CallRefusedError": RuntimeError,
     "ConfigurationError": ValueError,
+    "EventSourceError": ConnectionError,
     "FingerprintMismatchError": ValueError,
     "InvalidMessageError": ValueError,
     "InvalidPayloadError": ValueError,

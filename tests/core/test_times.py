@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retrykit.errors import ConfigurationError
 from retrykit.testing.strategies import instants
-from retrykit.times import from_iso, from_millis, later, seconds, to_iso, to_millis, utc
+from retrykit.times import from_iso, from_millis, later, read_instant, seconds, to_iso, to_millis, utc
 
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
@@ -223,3 +223,27 @@ def test_later_by_zero_is_the_instant_itself():
     """Zero is a delay."""
     assert LAST == later(LAST, 0)
     assert datetime(2026, 1, 1, tzinfo=UTC) == later(datetime(2026, 1, 1, tzinfo=UTC), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2h", datetime(2026, 1, 31, 6, tzinfo=UTC)),
+        ("1d12h", datetime(2026, 1, 29, 20, tzinfo=UTC)),
+        ("2026-01-30", datetime(2026, 1, 30, tzinfo=UTC)),
+        ("2026-01-30T08:00:00Z", datetime(2026, 1, 30, 8, tzinfo=UTC)),
+        ("2026-01-30T08:00:00.0009+01:00", datetime(2026, 1, 30, 7, tzinfo=UTC)),
+    ],
+)
+def test_instant_is_read_as_people_write_it(text, expected):
+    """How long ago, a date, or a whole instant."""
+    assert expected == read_instant(text, datetime(2026, 1, 31, 8, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-02-30", "2026-01-30T08:00:00", "999999999999w", "8", "h"])
+def test_instant_that_is_none_is_refused_by_name(text):
+    """With what is allowed."""
+    with pytest.raises(
+        ConfigurationError, match=r"^since is '.*'; allowed is how long ago, such as '2h', a date, or an"
+    ):
+        read_instant(text, datetime(2026, 1, 31, 8, tzinfo=UTC), "since")

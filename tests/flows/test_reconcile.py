@@ -304,13 +304,13 @@ def test_run_goes_on_after_a_source_that_fails_and_stops_when_told(
 # What an event proves
 
 
-def claimed(scene: Scene, fail: Exception) -> None:
+def claimed(scene: Scene, fail: Exception, message_id: str = "m") -> None:
     """Let a message fail."""
 
     def send(message: Message, key: str) -> None:
         raise fail
 
-    Dispatcher(send, backend=scene.backend, clock=scene.clock).handle(Message("m", {"n": 1}))
+    Dispatcher(send, backend=scene.backend, clock=scene.clock).handle(Message(message_id, {"n": 1}))
 
 
 @pytest.mark.parametrize(
@@ -409,8 +409,34 @@ def test_stuck_messages_take_turns() -> None:
     scene.report("old", S.UNKNOWN, -5 * 24 * 60)
     asked: list[str] = []
     reconciler = Reconciler(scene.backend, lookup=asked.append, clock=scene.clock)
-    assert [2, 2, 1, 2] == [reconciler.run_once(limit=2).unsure for _ in range(4)]
+    reports = [reconciler.run_once(limit=2) for _ in range(4)]
+    assert [(2, True), (2, True), (1, False), (0, False)] == [(each.unsure, each.is_behind) for each in reports]
+    scene.clock.advance("15m")
+    assert 2 == reconciler.run_once(limit=2).unsure, "the next round"
     assert ["m-0", "m-1", "m-2", "m-3", "m-4", "m-0", "m-1"] == asked
+
+
+def test_more_unknown_outcomes_than_the_limit_are_gone_on_with_at_once() -> None:
+    """A report that is behind says so, until all whose time has come were asked about."""
+    scene = Scene("sync")
+    for number in range(5):
+        claimed(scene, TimeoutError("lost"), f"m-{number}")
+    scene.clock.advance("1h")
+    reconciler = Reconciler(scene.backend, lookup=lambda _: None, clock=scene.clock)
+    reports = [reconciler.run_once(limit=2) for _ in range(4)]
+    assert [(2, True), (2, True), (1, False), (0, False)] == [(each.unsure, each.is_behind) for each in reports]
+
+
+def test_limit_of_zero_settles_nothing() -> None:
+    """Who has no lookup at hand leaves the asking to those who have one."""
+    scene = Scene("sync")
+    claimed(scene, TimeoutError("lost"))
+    scene.report("stuck", S.UNKNOWN, 0)
+    asked: list[str] = []
+    scene.clock.advance("2h")
+    reconciler = Reconciler(scene.backend, lookup=asked.append, clock=scene.clock)
+    assert ReconcileReport() == reconciler.run_once(limit=0)
+    assert [] == asked
 
 
 def test_message_with_a_claim_is_left_to_its_claim() -> None:
@@ -426,6 +452,45 @@ def test_message_with_a_claim_is_left_to_its_claim() -> None:
     scene.clock.advance("1h")
     assert reconciler.run_once() == ReconcileReport()
     assert asked == ["m"]
+
+
+# Reports
+
+
+def test_reports_of_several_runs_are_added() -> None:
+    """The counts are summed, the window goes from the first to the last, and what comes after the hundredth mismatch is counted only."""
+    mismatch = DeliveryMismatch(
+        at=NOON, kind="missing", message_id="m", provider="ses", provider_id=None, detail="nothing is told of it"
+    )
+    first = ReconcileReport(
+        events=2, matched=1, missing=60, mismatches=(mismatch,) * 60, window=(at(0), at(60)), is_behind=True
+    )
+    second = ReconcileReport(sent=1, missing=60, mismatches=(mismatch,) * 60, window=(at(60), at(120)))
+    total = sum((first, second, ReconcileReport(unsure=1)), ReconcileReport())
+    assert (2, 1, 120, 1, 1) == (total.events, total.matched, total.missing, total.sent, total.unsure)
+    assert (100, (at(0), at(120)), False) == (len(total.mismatches), total.window, total.is_behind)
+
+
+def test_report_as_json_has_instants_as_text() -> None:
+    """It is what `retrykit reconcile --json` prints."""
+    mismatch = DeliveryMismatch(
+        at=NOON, kind="unexpected", message_id=None, provider="ses", provider_id="p1", detail="the log does not know it"
+    )
+    report = ReconcileReport(unexpected=1, mismatches=(mismatch,), window=(at(0), at(60))).to_dict()
+    noon = "2026-01-01T12:00:00.000Z"
+    assert [noon, "2026-01-01T13:00:00.000Z"] == report["window"]
+    assert (1, False) == (report["unexpected"], report["is_clean"])
+    assert [
+        {
+            "at": noon,
+            "kind": "unexpected",
+            "message_id": None,
+            "provider": "ses",
+            "provider_id": "p1",
+            "detail": "the log does not know it",
+        }
+    ] == report["mismatches"]
+    assert ReconcileReport().to_dict()["window"] is None
 
 
 # Bad input
@@ -468,10 +533,10 @@ def test_window_that_cannot_be_is_refused(scene: Scene) -> None:
         Reconciler(scene.backend).compare(NOON, at(1))
 
 
-def test_limit_below_one_is_refused(scene: Scene) -> None:
+def test_limit_below_zero_is_refused(scene: Scene) -> None:
     """Before anything is done."""
-    with pytest.raises(ConfigurationError, match="limit"):
-        scene.reconciler().run_once(0)
+    with pytest.raises(ConfigurationError, match="limit is -1; allowed are whole numbers >= 0"):
+        scene.reconciler().run_once(-1)
     assert scene.asked == []
 
 

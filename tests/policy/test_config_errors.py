@@ -21,7 +21,7 @@ WHERE = "the matrix: policies.sender"
             "x = 3",
             (
                 "the matrix has the unknown key 'x'; allowed are classes, default, max_age, max_attempts, "
-                "max_retry_after, on_unknown, policies, rules, verify_backoff"
+                "max_retry_after, on_unknown, policies, rules, url, verify_backoff"
             ),
         ),
         ("max_attempts = 0", "the matrix: max_attempts is 0; allowed are whole numbers >= 1"),

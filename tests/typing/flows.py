@@ -1,12 +1,14 @@
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 """What an application writes around its own functions, as a checker sees it."""
 
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from typing import assert_type
 
 from retrykit.backends import MemoryBackend
 from retrykit.classification import ErrorClassifier, SmtpReply, TaggedError, stage, tag
 from retrykit.decision import Disposition
-from retrykit.delivery import NotAccepted, Sent
+from retrykit.delivery import EventFile, NotAccepted, ProviderEvent, Sent
 from retrykit.dispatch import AsyncDispatcher, Dispatcher
 from retrykit.failure import ErrorClass, ErrorGroup, Failure
 from retrykit.message import Message
@@ -16,6 +18,7 @@ from retrykit.retrying import retry
 from retrykit.scheduler import AsyncRetryScheduler, RetryScheduler
 from retrykit.stores import as_async
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 backend = MemoryBackend()
 async_backend = as_async(backend)
 
@@ -124,3 +127,25 @@ AsyncRetryScheduler(async_backend, publish)  # type: ignore[arg-type]
 assert_type(Reconciler(backend, lookup=lookup).run_once(), ReconcileReport)
 Reconciler(backend, lookup=alookup)  # type: ignore[arg-type]
 AsyncReconciler(async_backend, lookup=alookup)
+
+
+def told(start: datetime, end: datetime) -> Iterator[ProviderEvent]:
+    yield from EventFile(f"{start}-{end}.jsonl", "ses")(start, end)
+
+
+async def atold(start: datetime, end: datetime) -> AsyncIterator[ProviderEvent]:
+    for event in told(start, end):
+        yield event
+
+
+async def alist(start: datetime, end: datetime) -> list[ProviderEvent]:
+    return list(told(start, end))
+
+
+Reconciler(backend, events=told, provider="ses", window="1h")
+Reconciler(backend, events=EventFile("events.jsonl", "ses"))
+Reconciler(backend, events=atold)  # type: ignore[arg-type]
+Reconciler(backend, windows="1h")  # type: ignore[call-arg]
+AsyncReconciler(async_backend, events=atold)
+AsyncReconciler(async_backend, events=alist)
+assert_type(Reconciler(backend, events=told).compare(NOON, NOON) + ReconcileReport(), ReconcileReport)

@@ -9,6 +9,7 @@ from .classify import classify
 from .deliveries import deliveries
 from .demo import demo
 from .policy import lint, policy
+from .reconcile import reconcile
 
 __all__ = ["app"]
 
@@ -34,5 +35,5 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (classify, deliveries, demo, policy, lint):
+for command in (classify, deliveries, demo, lint, policy, reconcile):
     app.add_command(command)

@@ -20,7 +20,7 @@ from ..delivery import parse_bounce, parse_events
 from ..errors import RetrykitError
 from ..policy import PolicyMatrix
 from ..times import short
-from .output import Unusable, as_json, console, load_matrix, table
+from .output import Unusable, as_json, console, load_matrix, printable, table
 
 __all__ = ["classify"]
 
@@ -187,7 +187,7 @@ class _Judge:
 
 def _line(out: Console, name: str, value: str) -> None:
     if value:
-        out.print(f"{name:13}{value}", markup=False)
+        out.print(f"{name:13}{printable(value)}")
 
 
 def _said(decision: Decision) -> str:
@@ -211,7 +211,7 @@ def _print_many(judge: _Judge, replies: Iterable[SmtpReply], json_: bool) -> Non
             click.echo(json.dumps(_as_dict(explanation, decision, False)))
             continue
         counts[str(failure.error_class)] += 1
-        said = " ".join(failure.error_message.split())[:60]
+        said = printable(" ".join(failure.error_message.split())[:60])
         click.echo(
             f"{failure.error_class:24} {_said(decision):16} {failure.rule:32} {failure.error_code or '-'} {said}"
         )

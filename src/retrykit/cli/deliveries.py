@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
-from ..backends import open_backend
-from ..errors import RetrykitError
 from ..stores import Backend, Delivery, DeliveryStatus
 from ..times import to_iso
-from .output import Unusable, as_json, console, table
+from .backend import opened, with_backend
+from .output import as_json, console, table
 
 __all__ = ["deliveries"]
 
@@ -20,12 +18,7 @@ _PAGE = 500
 
 
 @click.command()
-@click.option(
-    "--url",
-    envvar="RETRYKIT_URL",
-    required=True,
-    help="The backend, such as sqlite:///mail.db; also from RETRYKIT_URL.",
-)
+@with_backend
 @click.option(
     "--status", type=click.Choice([each.value for each in DeliveryStatus]), help="List the messages of a status."
 )
@@ -34,27 +27,18 @@ _PAGE = 500
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list at the most."
 )
 @as_json
-def deliveries(url: str, status: str | None, unexpected: bool, limit: int, json_: bool) -> None:
+def deliveries(url: str | None, status: str | None, unexpected: bool, limit: int, json_: bool) -> None:
     """Say how many messages have which status; or list those of one, such as --status unknown.
 
     With --json, a list is one JSON object a line.
     """
     if status is not None and unexpected:
         raise click.UsageError("give --status or --unexpected, not both")
-    file = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and not file.is_file():
-        raise Unusable(f"there is no file {str(file)!r}")
-    try:
-        backend = open_backend(url)
-        try:
-            if status is None and not unexpected:
-                _print_counts(backend, json_)
-            else:
-                _print_list(_some(backend, status, limit), json_)
-        finally:
-            backend.close()
-    except RetrykitError as error:
-        raise Unusable(str(error)) from None
+    with opened(url) as backend:
+        if status is None and not unexpected:
+            _print_counts(backend, json_)
+        else:
+            _print_list(_some(backend, status, limit), json_)
 
 
 def _print_counts(backend: Backend, json_: bool) -> None:

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from ..errors import MissingExtraError, RetrykitError
 from .output import Unusable, as_json, table
@@ -141,8 +142,8 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
     numbers = ("messages", "as expected")
     ends = table("How every message ended", "scenario", *numbers, "has to end", right=numbers)
     for result in audit.scenarios:
-        right = "green" if result.as_expected == result.messages else "red"
-        ends.add_row(result.name, f"{result.messages:,}", f"[{right}]{result.as_expected:,}[/{right}]", result.expected)
+        right = Text(f"{result.as_expected:,}", "green" if result.as_expected == result.messages else "red")
+        ends.add_row(result.name, f"{result.messages:,}", right, result.expected)
     console.print(ends)
     console.print(
         f"\nAudit against the servers' own logs: {audit.messages:,} messages, {audit.accepted:,} accepted, "

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from ..errors import RetrykitError
 from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 
-__all__ = ["Unusable", "as_json", "console", "load_matrix", "table"]
+__all__ = ["Unusable", "as_json", "console", "load_matrix", "printable", "progress", "table"]
 
 _MATRICES: Final = {"email": EMAIL_MATRIX, "http": HTTP_API_MATRIX}
 
@@ -27,18 +29,36 @@ class Unusable(click.ClickException):
     exit_code = 2
 
 
+def printable(text: str) -> str:
+    """Return text with what a terminal would obey, such as escape sequences and marks that turn the direction, spelled out."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def console() -> Console:
-    """Return a console: colours on a terminal only, and nothing coloured by guessing."""
+    """Return a console: colours on a terminal only, and nothing coloured by guessing or because data says so."""
     width = None if sys.stdout.isatty() else 120  # into a file or a pipe: wide enough for every table
-    return Console(highlight=False, soft_wrap=True, width=width)
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+
+
+class _Table(Table):
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Add a row; a cell that is plain text is data, and shown as it is."""
+        super().add_row(*(Text(printable(cell)) if isinstance(cell, str) else cell for cell in cells), **options)
 
 
 def table(title: str, *headings: str, right: Collection[str] = ()) -> Table:
     """Return an empty table, narrow enough for eighty columns; `right` names the columns of numbers."""
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1))
+    made = _Table(title=Text(title), title_justify="left", box=None, pad_edge=False, padding=(0, 1))
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
     return made
+
+
+def progress() -> Progress:
+    """Return a progress display on the standard error of a terminal, which is gone at its end; elsewhere nothing is shown."""
+    shown = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal)
 
 
 def load_matrix(name: str) -> PolicyMatrix:

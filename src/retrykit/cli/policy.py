@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..dead_letter import DeadLetter
 from ..errors import RetrykitError
@@ -19,6 +20,7 @@ from ..policy.lint import SHARES, LintReport, Severity, budgeted_load_factor
 from ..policy.replay import ReplayReport
 from ..stores import Backend
 from ..times import short
+from .backend import opened
 from .output import Unusable, as_json, console, load_matrix, table
 
 __all__ = ["lint", "policy"]
@@ -109,16 +111,8 @@ def _letters(recorded: Path | None, url: str | None) -> Generator[Iterator[DeadL
         with recorded.open("rb") as lines:
             yield _from_lines(lines, recorded)
         return
-    from ..backends import open_backend
-
-    file = Path((url or "").removeprefix("sqlite:///"))
-    if url is not None and url.startswith("sqlite:///") and not file.is_file():
-        raise Unusable(f"there is no file {str(file)!r} to replay from")
-    backend = open_backend(url or "")
-    try:
+    with opened(url) as backend:
         yield _from_store(backend)
-    finally:
-        backend.close()
 
 
 def _from_lines(lines: Iterable[bytes], file: Path) -> Iterator[DeadLetter]:
@@ -162,9 +156,10 @@ def _print_report(out: Console, report: LintReport) -> None:
     out.print(f"\nAt most {report.worst_case_attempts} tries of one message, whatever it fails with.")
     for finding in report.findings:
         colour = "red" if finding.severity is Severity.ERROR else "yellow"
-        out.print(f"[{colour}]{finding.severity.value}[/] {finding.where}: {finding.message}  ({finding.check})")
+        said = f" {finding.where}: {finding.message}  ({finding.check})"
+        out.print(Text.assemble((finding.severity.value, colour), said))
     if not report.findings:
-        out.print("[green]nothing to find fault with[/]")
+        out.print("nothing to find fault with", style="green")
 
 
 def _by_share(title: str, rows: Mapping[str, Sequence[str]]) -> Table:
@@ -181,6 +176,6 @@ def _print_replay(out: Console, report: ReplayReport) -> None:
         f"{report.different:,} would have gone another way, {report.without_history:,} have no history."
     )
     for (name, then, now), count in sorted(report.changes.items(), key=lambda item: -item[1]):
-        out.print(f"  {count:6,}  {name}: {then}, now {now}", markup=False)
+        out.print(f"  {count:6,}  {name}: {then}, now {now}")
     for example in report.examples[:3]:
-        out.print(f"  e.g. {example.letter_id}, attempt {example.attempt}: {example.would.reason}", markup=False)
+        out.print(f"  e.g. {example.letter_id}, attempt {example.attempt}: {example.would.reason}")

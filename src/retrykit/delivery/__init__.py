@@ -19,17 +19,22 @@ if TYPE_CHECKING:
         ses_message_tags,
         smtp_headers,
     )
+    from .sources import AsyncProviderEvents, EventFile, EventList, ProviderEvents
     from .webhooks import MailgunWebhook, PostmarkWebhook, SendGridWebhook, SesWebhook, Webhook
 
 __all__ = [
     "AsyncDeliveryLog",
+    "AsyncProviderEvents",
     "AsyncStatusLookup",
     "DeliveryLog",
+    "EventFile",
     "EventKind",
+    "EventList",
     "MailgunWebhook",
     "NotAccepted",
     "PostmarkWebhook",
     "ProviderEvent",
+    "ProviderEvents",
     "SendGridWebhook",
     "Sent",
     "SesWebhook",
@@ -57,6 +62,7 @@ _HOMES = {
     ".metadata": (
         "mailgun_variables postmark_metadata sendgrid_custom_args sendgrid_smtp_header ses_message_tags smtp_headers"
     ),
+    ".sources": "AsyncProviderEvents EventFile EventList ProviderEvents",
     ".webhooks": "MailgunWebhook PostmarkWebhook SendGridWebhook SesWebhook Webhook",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -19,7 +19,8 @@ A file holds one matrix; in a ``pyproject.toml`` it is the table ``[tool.retryki
     [policies.card_declined]
     on_exhausted = "mark_bounced"
 
-The same file may hold the classifier's rules (`retrykit.classification.load_rules`). What is written here is read back as an equal matrix. An error names the file, the key, the value seen and what is allowed.
+The same file may hold the classifier's rules (`retrykit.classification.load_rules`), and the `url` of the backend that commands
+work on. What is written here is read back as an equal matrix. An error names the file, the key, the value seen and what is allowed.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def from_dict(table: Table, *, where: str = "the matrix") -> PolicyMatrix:
     Raises:
         ConfigurationError: a key is unknown, or a value is not allowed.
     """
-    check_keys(table, (*_LIMITS, "classes", "policies", "default", "rules"), where)  # rules are for the classifier
+    others = ("rules", "url")  # for the classifier and for the command line
+    check_keys(table, (*_LIMITS, "classes", "policies", "default", *others), where)
     classes = own_classes(table, where)
     policies: dict[PolicyKey, RetryPolicy] = {}
     for name, policy in as_table(table.get("policies", {}), f"{where}: policies").items():
@@ -386,6 +388,7 @@ def matrix_schema() -> dict[str, JSON]:
                 "additionalProperties": {"$ref": "#/$defs/policy"},
             },
             "rules": {"type": "array", "items": {"type": "object", "required": ["name", "class"]}},
+            "url": {"type": "string", "minLength": 1},
         },
         "additionalProperties": False,
         "$defs": {"duration": duration, "jitter": jitter, "backoff": backoff, "policy": policy},

@@ -1,0 +1,231 @@
+"""`retrykit reconcile`: compare the delivery log with what a provider tells, and settle what nobody is sure of."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from inspect import isasyncgenfunction, iscoroutinefunction
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import click
+
+from ..clock import current_clock
+from ..delivery import EventFile, ProviderEvents, StatusLookup
+from ..errors import ConfigurationError
+from ..reconcile import Reconciler, ReconcileReport
+from ..reconcile_options import ReconcileOptions
+from ..stores import Backend
+from ..times import read_instant, seconds, to_iso
+from .backend import opened, with_backend
+from .output import as_json, console, load_matrix, printable, progress, table
+
+__all__ = ["reconcile"]
+
+_SHOWN: Final = 20
+"""Mismatches in the table; --json has a hundred."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _function(_: click.Context, __: click.Parameter, value: str | None) -> Callable[..., object] | None:
+    """Import a function of the application's; the working directory is looked in as well."""
+    if value is None:
+        return None
+    sys.path.insert(0, "")
+    try:
+        found = pkgutil.resolve_name(value)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise click.BadParameter(
+            f"{value!r} cannot be imported: {error}; allowed is a function as MODULE:FUNCTION"
+        ) from None
+    finally:
+        sys.path.remove("")
+    if not callable(found) or iscoroutinefunction(found) or isasyncgenfunction(found):
+        raise click.BadParameter(f"{value!r} is {found!r}; allowed is a function that is not asynchronous")
+    return cast("Callable[..., object]", found)
+
+
+def _imported(option: str, said: str) -> Callable[[F], F]:
+    return click.option(option, metavar="MODULE:FUNCTION", callback=_function, help=said)
+
+
+@click.command()
+@with_backend
+@click.option(
+    "--events",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of the provider's events: one webhook body a line. Needs --provider.",
+)
+@_imported("--source", "Instead of a file: a function of two instants that gives the events.")
+@click.option(
+    "--provider", help="Whose events: ses, sendgrid, mailgun, ... Only what it took over can be missing there."
+)
+@_imported("--lookup", "A function that asks the provider about one message id.")
+@click.option(
+    "--matrix",
+    "matrix_name",
+    metavar="FILE|email|http",
+    default="email",
+    show_default=True,
+    help="The dispatcher's matrix: what follows when a message was not accepted.",
+)
+@click.option(
+    "--since", help="Compare from there on: '3d' ago, a date, or an instant.  [default: where the last run ended]"
+)
+@click.option("--until", help="With --since: where to end.  [default: now, less the patience]")
+@click.option("--window", default="1h", show_default=True, help="How much time is compared at once.")
+@click.option(
+    "--patience", default="1h", show_default=True, help="How long a message's first event may take to appear."
+)
+@as_json
+def reconcile(
+    url: str | None,
+    events: Path | None,
+    source: ProviderEvents | None,
+    provider: str | None,
+    lookup: StatusLookup | None,
+    matrix_name: str,
+    since: str | None,
+    until: str | None,
+    window: str,
+    patience: str,
+    json_: bool,
+) -> None:
+    r"""Compare what was sent with what the provider tells, and settle what nobody is sure of.
+
+    \b
+    retrykit reconcile --events events.jsonl --provider ses
+    retrykit reconcile --source myapp.mail:events --lookup myapp.mail:lookup
+
+    Events go into the delivery log, as those of webhooks do. A window of time is compared once, and a later run goes on
+    where this one ended; --since compares again. With --lookup, sends whose outcome is unknown are asked about. Run it
+    from a timer. Exits with 1 if something is missing, unexpected or conflicting.
+    """
+    if events is not None and source is not None:
+        raise click.UsageError("give --events or --source, not both")
+    if events is not None and provider is None:
+        raise click.UsageError("--events needs --provider: whose events are these?")
+    if events is None and source is None and lookup is None:
+        raise click.UsageError("nothing to compare with: give --events FILE or --source MODULE:FUNCTION, or --lookup")
+    if since is not None and events is None and source is None:
+        raise click.UsageError("--since needs --events or --source")
+    if until is not None and since is None:
+        raise click.UsageError("--until needs --since")
+    with opened(url) as backend:
+        file = None if events is None else EventFile(events, cast("str", provider))
+        options = ReconcileOptions(provider=provider, window=window, patience=patience, matrix=load_matrix(matrix_name))
+        span = None if since is None else _span(since, until, seconds(patience, "patience"))
+        run = _Run(backend, lookup, file or source, options, span)
+        total = ReconcileReport()
+        with progress() as shown:
+            task = shown.add_task("windows", total=None)
+            for report in run.reports():
+                total += report
+                shown.update(task, advance=1, total=run.windows)
+    _say(total, file, json_)
+    if not total.is_clean:
+        raise SystemExit(1)
+
+
+def _span(since: str, until: str | None, patience: float) -> tuple[datetime, datetime]:
+    now = current_clock().now()
+    end = now - timedelta(seconds=patience) if until is None else read_instant(until, now, "--until")
+    begin = read_instant(since, now, "--since")
+    if begin >= end:
+        raise ConfigurationError(
+            f"--since is {to_iso(begin)} and the end {to_iso(end)}; allowed is a time that ends after it begins"
+        )
+    return begin, end
+
+
+class _Run:
+    """All that one call of the command does."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        lookup: StatusLookup | None,
+        events: ProviderEvents | None,
+        options: ReconcileOptions,
+        span: tuple[datetime, datetime] | None,
+    ) -> None:
+        self.windows: int | None = None
+        """How many windows there are in all, as soon as that is known."""
+        self._limit = 0 if lookup is None else 500
+        self._span = span
+        self._length = timedelta(seconds=seconds(options.get("window", ""), "--window", positive=True))
+        self._patience = timedelta(seconds=seconds(options.get("patience", ""), "--patience"))
+        self._comparing = Reconciler(backend, events=events, **options)
+        self._settling = Reconciler(backend, lookup=lookup, events=None if span else events, **options)
+
+    def reports(self) -> Iterator[ReconcileReport]:
+        """Give what each step found."""
+        if self._span is not None:
+            begin, until = self._span
+            self.windows = -((begin - until) // self._length)
+            while begin < until:
+                end = min(begin + self._length, until)
+                yield self._comparing.compare(begin, end)
+                begin = end
+        while True:
+            report = self._settling.run_once(self._limit)
+            if self.windows is None and report.window is not None:
+                due = current_clock().now() - self._patience
+                self.windows = max(1, (due - report.window[0]) // self._length)
+            yield report
+            if not report.is_behind:
+                return
+
+
+def _say(total: ReconcileReport, file: EventFile | None, json_: bool) -> None:
+    """Print what was found, and on standard error what of the file was not used."""
+    if file is not None:
+        for number, why in file.unreadable[:_SHOWN]:
+            click.echo(f"line {number} was passed over: {printable(why)}", err=True)
+        if file.unreadable_lines > _SHOWN:
+            click.echo(f"{file.unreadable_lines:,} lines were passed over in all", err=True)
+        span = file.span
+        if span is not None and (total.window is None or span[0] < total.window[0] or span[1] >= total.window[1]):
+            click.echo(
+                f"the file has events from {to_iso(span[0])} to {to_iso(span[1])}; --since compares with those before the window",
+                err=True,
+            )
+    if json_:
+        unreadable = {} if file is None else {"unreadable_lines": file.unreadable_lines}
+        click.echo(json.dumps(total.to_dict() | unreadable))
+        return
+    out = console()
+    if total.window is None:
+        out.print("No window was due to be compared.")
+    else:
+        out.print(f"Compared {to_iso(total.window[0])} to {to_iso(total.window[1])}: {total.events:,} events.")
+        counts = table("", "messages", "", right=("messages",))
+        for count, said in (
+            (total.matched, "of which the log and the provider tell the same"),
+            (total.missing, "missing: sent, and the provider tells nothing of them"),
+            (total.unexpected, "unexpected: the provider tells of them, and the log does not know them"),
+            (total.conflicting, "conflicting: what the two tell cannot both be true"),
+        ):
+            counts.add_row(f"{count:,}", said)
+        out.print(counts)
+    settled = total.sent + total.not_sent + total.unsure + total.given_up
+    if settled:
+        out.print(
+            f"Unknown outcomes: {total.sent:,} had been accepted, {total.not_sent:,} had not, {total.unsure:,} could not be told yet, "
+            f"{total.given_up:,} went to a person."
+        )
+    if total.mismatches:
+        _print_mismatches(total)
+
+
+def _print_mismatches(total: ReconcileReport) -> None:
+    found = total.missing + total.unexpected + total.conflicting
+    out = console()
+    out.print(f"The first {_SHOWN} of {found:,} that do not agree:" if found > _SHOWN else "What does not agree:")
+    for each in total.mismatches[:_SHOWN]:
+        theirs = "" if each.provider_id is None else f" ({each.provider_id})"
+        out.print(printable(f"{each.kind:12} {each.message_id or 'without our id'}{theirs}: {each.detail}"))
