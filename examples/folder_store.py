@@ -24,6 +24,7 @@ from retrykit.errors import ConfigurationError
 from retrykit.lease import Lease
 from retrykit.machines import circuit
 from retrykit.machines import claim as machine
+from retrykit.machines.letter import LetterChange
 from retrykit.stores import (
     Circuit,
     CircuitStore,
@@ -46,6 +47,7 @@ from retrykit.stores import (
     GroupNote,
     GroupOrder,
     Pause,
+    ReopenTerms,
     RetryStats,
     RetryStore,
 )
@@ -162,6 +164,12 @@ class FolderClaims(ClaimStore):
     def _cancel(self, key: str) -> ClaimRecord:
         with self.folder.operation() as now:
             record = machine.cancel(self._load(key), key, now=now)
+            self._save(record)
+            return record
+
+    def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
+        with self.folder.operation() as now:
+            record = machine.reopen(self._load(key), key, terms, now=now)
             self._save(record)
             return record
 
@@ -294,6 +302,15 @@ class FolderDeadLetters(DeadLetterStore):
             else:
                 letter = attrs.evolve(_letter(stored), state=DeadLetterState.RESOLVED)
                 self._write(letter_id, stored["number"], letter)
+
+    def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None:
+        with self.folder.operation():
+            stored = self.folder.read("letter", letter_id)
+            if stored is None or stored["letter"] is None:
+                return None
+            letter = change(_letter(stored))
+            self._write(letter_id, stored["number"], letter)
+            return letter
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self.folder.operation():

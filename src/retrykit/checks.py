@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .errors import ConfigurationError
 
-__all__ = ["check_limit", "whole"]
+__all__ = ["check_limit", "check_note", "whole"]
+
+_NOTE: Final = 10_000
+"""Characters that a note of a person's may have."""
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:
@@ -25,3 +30,16 @@ def check_limit(limit: int, name: str = "limit") -> int:
         ConfigurationError: it is not.
     """
     return min(whole(limit, name), 1_000_000_000)
+
+
+def check_note(value: str, name: str, *, least: int = 0) -> str:
+    """Return what a person has written, if it is text of `least` to 10,000 characters and not blank.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"{name} is of type {type(value).__name__}; allowed is text")
+    if len(value) > _NOTE or len(value.strip()) < least:
+        raise ConfigurationError(f"{name} has {len(value.strip()):,} characters; allowed are {least} to {_NOTE:,}")
+    return value

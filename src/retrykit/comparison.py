@@ -21,7 +21,7 @@ from .delivery.sources import AsyncProviderEvents, ProviderEvents
 from .errors import ConfigurationError, EventSourceError
 from .events import DeliveryMismatch, MessageHandled, MismatchKind, emit
 from .machines.status import DeliveryStatus
-from .projection import disposition_of
+from .projection import Projection, disposition_of
 from .reconcile_options import SHOWN, CheckedReconcileOptions, ReconcileReport
 from .stores import AsyncBackend, Backend, Delivery, DeliveryEvent
 from .times import to_iso
@@ -101,6 +101,7 @@ class Comparison:
         self._events = events
         self._source = source
         self._options = options
+        self._projection = Projection(backend, options.clock)
         self._log = LogFlow(backend.deliveries, options.classifier, options.clock)
 
     def _now(self) -> datetime:
@@ -193,8 +194,7 @@ class Comparison:
             provider=event.provider,
             provider_id=event.provider_id,
         )
-        if confirmed.dead_letter_id is not None:
-            yield from do(self._backend.dead_letters.resolve, confirmed.dead_letter_id)
+        yield from self._projection.close_letters(confirmed)
         emit(self._options.on_event, MessageHandled(at=self._now(), disposition=disposition_of(confirmed)))
 
     def _miss(self, window: _Window) -> Steps[None]:

@@ -22,7 +22,7 @@ from .errors import InvalidPayloadError
 from .failure import ErrorClass, ErrorGroup
 from .times import from_iso, from_millis, to_iso, utc
 
-__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "dead_letter_id", "dead_letter_schema"]
+__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "Edit", "dead_letter_id", "dead_letter_schema"]
 
 SCHEMA_VERSION: Final = 1
 
@@ -38,6 +38,8 @@ class DeadLetterState(StrEnum):
     """Its message was sent after all."""
     DISCARDED = "discarded"
     """Given up for good; the evidence stays."""
+    SUPERSEDED = "superseded"
+    """Put back, and its message came to another end, which its claim tells; if it died again, its next letter."""
 
 
 def dead_letter_id(message_id: str, generation: int) -> str:
@@ -83,6 +85,42 @@ def _utc(instant: datetime) -> datetime:
 
 
 @attrs.frozen(kw_only=True)
+class Edit:
+    """A repair: what is put back in place of the original, which stays."""
+
+    payload: bytes
+    attributes: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
+    by: str
+    """Who repaired it."""
+    why: str
+    at: datetime = attrs.field(converter=_utc)
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the edit as JSON values."""
+        payload, encoding = _written(self.payload)
+        return {
+            "payload": payload,
+            "payload_encoding": encoding,
+            "attributes": dict(self.attributes),
+            "by": self.by,
+            "why": self.why,
+            "at": to_iso(self.at),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, JSON]) -> Edit:
+        """Make an edit of what `to_dict` gave."""
+        rest = dict(fields)
+        return cls(
+            payload=_read_payload(rest, "payload"),
+            attributes=_texts(rest, "attributes"),
+            by=_text(rest, "by") or "",
+            why=_text(rest, "why") or "",
+            at=_instant(rest["at"], "at"),
+        )
+
+
+@attrs.frozen(kw_only=True)
 class DeadLetter:
     """The evidence of one death."""
 
@@ -115,6 +153,12 @@ class DeadLetter:
     """Equal for letters of one cause."""
     state: DeadLetterState = DeadLetterState.QUARANTINED
     redrive_count: int = 0
+    redrive_id: str | None = None
+    """The redrive that puts it back, or did."""
+    note: str = ""
+    """What a person said who put it back, edited or discarded it: the latest."""
+    edit: Edit | None = None
+    """What is to be put back in place of the original, where somebody has repaired it."""
     original_payload: bytes
     """What came in, byte for byte."""
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
@@ -129,10 +173,7 @@ class DeadLetter:
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the letter as JSON values; bytes that are not UTF-8 become base64, and the record says so."""
-        try:
-            payload, encoding = self.original_payload.decode("utf-8"), "utf-8"
-        except UnicodeDecodeError:
-            payload, encoding = base64.b64encode(self.original_payload).decode("ascii"), "base64"
+        payload, encoding = _written(self.original_payload)
         return {
             **self.extra,
             "schema_version": self.schema_version,
@@ -159,6 +200,9 @@ class DeadLetter:
             "fingerprint": self.fingerprint,
             "state": self.state.value,
             "redrive_count": self.redrive_count,
+            "redrive_id": self.redrive_id,
+            "note": self.note,
+            "edit": None if self.edit is None else self.edit.to_dict(),
             "original_payload": payload,
             "original_payload_encoding": encoding,
             "attributes": dict(self.attributes),
@@ -200,18 +244,7 @@ class DeadLetter:
 
     @classmethod
     def _read(cls, rest: dict[str, JSON]) -> DeadLetter:
-        payload, encoding = rest.pop("original_payload"), rest.pop("original_payload_encoding", "utf-8")
-        if not isinstance(payload, str):
-            body = codec.encode(payload)
-        elif encoding not in ("utf-8", "base64"):
-            raise ValueError(f"original_payload_encoding is {encoding!r}; allowed are 'utf-8' and 'base64'")
-        elif encoding == "base64":
-            try:
-                body = base64.b64decode(payload, validate=True)
-            except binascii.Error as error:
-                raise ValueError(f"original_payload is not base64: {error}") from None
-        else:
-            body = payload.encode("utf-8", "surrogatepass")
+        body = _read_payload(rest, "original_payload")
         name, group = cast("str", _text(rest, "error_class")), _text(rest, "error_group")
         message_id = cast("str", _text(rest, "message_id"))
         generation = _number(rest, "generation", 1)
@@ -243,9 +276,41 @@ class DeadLetter:
             decision=_text(rest, "decision") or "",
             fingerprint=_text(rest, "fingerprint"),
             redrive_count=_number(rest, "redrive_count", 0),
+            redrive_id=_text(rest, "redrive_id"),
+            note=_text(rest, "note") or "",
+            edit=_edit(rest.pop("edit", None)),
             schema_version=_number(rest, "schema_version", SCHEMA_VERSION),
             extra=rest,
         )
+
+
+def _written(payload: bytes) -> tuple[str, str]:
+    """Return bytes as text, and the encoding that this text is in."""
+    try:
+        return payload.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(payload).decode("ascii"), "base64"
+
+
+def _read_payload(rest: dict[str, JSON], name: str) -> bytes:
+    """Take a payload with its encoding; one that is no text is any JSON value."""
+    payload, encoding = rest.pop(name), rest.pop(f"{name}_encoding", "utf-8")
+    if not isinstance(payload, str):
+        return codec.encode(payload)
+    if encoding not in ("utf-8", "base64"):
+        raise ValueError(f"{name}_encoding is {encoding!r}; allowed are 'utf-8' and 'base64'")
+    if encoding == "utf-8":
+        return payload.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(payload, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{name} is not base64: {error}") from None
+
+
+def _edit(value: JSON) -> Edit | None:
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidPayloadError(f"edit is of type {type(value).__name__}; allowed is an object")
+    return None if value is None else Edit.from_dict(value)
 
 
 def _text(rest: dict[str, JSON], name: str) -> str | None:

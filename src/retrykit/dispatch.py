@@ -40,6 +40,7 @@ from .stores import (
     Done,
     InProgress,
     NotDue,
+    Replaced,
     Pause,
     Unknown,
 )
@@ -146,9 +147,12 @@ class _DispatchFlow:
                     )
                 case Done(record, convicted):
                     record = yield from self._verification.reconsider(record)
-                    if record.disposition is not DispositionKind.SENT or record.dead_letter_id is not None:
+                    if record.disposition is not DispositionKind.SENT or record.dead_letter_id or record.redriven_from:
                         yield from self._projection.show(record, message)
                     disposition = disposition_of(record) if convicted else _duplicate(record)
+                case Replaced(record):
+                    reason = "an edited payload has replaced this one"
+                    disposition = attrs.evolve(_duplicate(record), reason=reason)
         emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition))
         return disposition
 
@@ -240,8 +244,7 @@ class _DispatchFlow:
             settled = yield from do(
                 self._backend.claims.confirm, message.id, provider=sent.provider, provider_id=sent.provider_id
             )
-        if settled.dead_letter_id is not None:
-            yield from do(self._backend.dead_letters.resolve, settled.dead_letter_id)
+        yield from self._projection.close_letters(settled)
         return disposition_of(settled)
 
     def _fail(self, message: Message, record: ClaimRecord, failure: Failure) -> Steps[Disposition | None]:

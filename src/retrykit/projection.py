@@ -47,9 +47,23 @@ class Projection:
                 )
             elif record.dead_letter_id is not None and record.disposition is not DispositionKind.SENT:
                 yield from do(self._backend.dead_letters.put, dead_letter_of(record, message))
-        if record.dead_letter_id is not None and record.disposition is DispositionKind.SENT:
-            yield from do(self._backend.dead_letters.resolve, record.dead_letter_id)
+        if message is not None or record.dead_letter_id is None or record.disposition is DispositionKind.SENT:
+            yield from self.close_letters(record)
         yield from self.log(record, _status(record))
+
+    def close_letters(self, record: ClaimRecord) -> Steps[None]:
+        """Show in the letters of a settled record's message that they are not waiting any more.
+
+        What was sent has resolved its letters. What was put back and came to another end has left the letter that it came from
+        behind, and, if it died again, has a new one, which has to be there before.
+        """
+        letters = self._backend.dead_letters
+        if record.disposition is DispositionKind.SENT:
+            for letter_id in (record.dead_letter_id, record.redriven_from):
+                if letter_id is not None:
+                    yield from do(letters.resolve, letter_id)
+        elif record.state is ClaimState.DONE and record.redriven_from is not None:
+            yield from do(letters.supersede, record.redriven_from)
 
     def log(
         self,

@@ -132,9 +132,9 @@ class Verification:
 
     def _decide(self, record: ClaimRecord, *, is_known: bool) -> Decision:
         """Decide on a message that was not accepted, or (`is_known` false) of which that cannot be told."""
-        matrix, tries, age = self._matrix, record.tries, record.age(self._now())
+        matrix, tries = self._matrix, record.tries
         if not is_known and matrix.on_unknown is Action.VERIFY:
-            return self._ask_again(record, age)
+            return self._ask_again(record)
         if not is_known and matrix.on_unknown is not Action.RETRY:
             return Decision(matrix.on_unknown, 0.0, "it may have been sent", DeadLetterReason.APPLICATION)
         again = Decision(Action.RETRY, 0.0, "the provider did not accept it, tried again at once")
@@ -143,10 +143,13 @@ class Verification:
                 return again
             return Decision(Action.DEAD_LETTER, 0.0, "all attempts used", DeadLetterReason.RETRIES_EXHAUSTED)
         failure = attrs.evolve(tries[-1].failure, outcome=Outcome.NOT_SENT)
-        decision = matrix.decide(failure, tries[:-1], age=age, rng=self._rng)
+        decision = matrix.decide(failure, tries[:-1], age=record.age(self._now()), rng=self._rng)
         return again if decision.action is Action.RETRY else decision
 
-    def _ask_again(self, record: ClaimRecord, age: float) -> Decision:
+    def _ask_again(self, record: ClaimRecord) -> Decision:
+        """Decide when to ask again; what was interrupted or put back has no failed try to count from."""
+        begin = record.tries[0].failed_at if record.tries else record.opened_at
+        age = max(0.0, (self._now() - begin).total_seconds())
         limit = self._matrix.max_age or MAX_AGE
         delay = self._matrix.verify_backoff.delay(record.checks + 2, self._rng)
         if age + delay > limit:

@@ -20,9 +20,10 @@ from ..dead_letter import DeadLetter, DeadLetterState
 from ..lease import Lease
 from ..machines import circuit
 from ..machines import claim as machine
+from ..machines.letter import LetterChange
 from ..message import Message
 from ..stores.circuits import Circuit, CircuitStore, Pause
-from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, ClaimTerms
+from ..stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, ClaimTerms, ReopenTerms
 from ..stores.dead_letter_figures import DeadLetterStats, spread, stats_of
 from ..stores.dead_letter_groups import (
     DeadLetterGroup,
@@ -94,6 +95,11 @@ class _Claims(ClaimStore):
     def _cancel(self, key: str) -> ClaimRecord:
         with self._shared.locked() as now:
             self._records[key] = machine.cancel(self._records.get(key), key, now=now)
+            return self._records[key]
+
+    def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
+        with self._shared.locked() as now:
+            self._records[key] = machine.reopen(self._records.get(key), key, terms, now=now)
             return self._records[key]
 
     def _get(self, key: str) -> ClaimRecord | None:
@@ -229,6 +235,14 @@ class _DeadLetters(DeadLetterStore):
                 return
             number, letter = self._letters[letter_id]
             self._letters[letter_id] = number, attrs.evolve(letter, state=DeadLetterState.RESOLVED)
+
+    def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None:
+        with self._shared.locked():
+            if letter_id not in self._letters:
+                return None
+            number, letter = self._letters[letter_id]
+            self._letters[letter_id] = number, change(letter)
+            return self._letters[letter_id][1]
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self._shared.locked():

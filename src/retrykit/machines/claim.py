@@ -39,6 +39,8 @@ __all__ = [
     "InProgress",
     "NotDue",
     "PoisonRule",
+    "ReopenTerms",
+    "Replaced",
     "Unknown",
 ]
 
@@ -47,6 +49,9 @@ SCHEMA_VERSION: Final = 1
 
 HISTORY_LIMIT: Final = 100
 """Attempts that a record keeps; a policy may allow no more of them in one generation."""
+
+_REPLACED: Final = 16
+"""Replaced payloads that a record remembers."""
 
 WORKER_LOST: Final = "worker_lost"
 """The error code of a try whose holder's lease ended without a word."""
@@ -115,6 +120,21 @@ class ClaimTerms:
     """Seconds after which a settled key counts as new; None: never."""
 
 
+@attrs.frozen(kw_only=True)
+class ReopenTerms:
+    """What is put back into circulation."""
+
+    letter_id: str
+    generation: int
+    """The letter's."""
+    fingerprint: str | None = None
+    """Of the payload that is put back; None: the one that is known."""
+    replaced: tuple[str, ...] = ()
+    """Of payloads that must not be sent any more."""
+    not_sent: bool = False
+    """Whether somebody has made sure that it was not sent, where nobody knew."""
+
+
 @attrs.frozen(kw_only=True, slots=False)  # with a dictionary it is copied at a tenth of the cost
 class ClaimRecord:
     """Everything that decisions about one message rest on."""
@@ -145,6 +165,10 @@ class ClaimRecord:
     """Settled without having been sent, and without knowing that it was not."""
     result: str | None = None
     """What the call gave, packed as JSON, where that is kept."""
+    redriven_from: str | None = None
+    """The letter from which this generation was put back into circulation."""
+    replaced: tuple[str, ...] = ()
+    """The fingerprints of payloads that edited ones have replaced: copies of them are never worked on again."""
     attempts: tuple[Attempt, ...] = ()
     schema_version: int = SCHEMA_VERSION
     """Of the shape it was written in; what a newer retrykit wrote keeps its number."""
@@ -195,6 +219,8 @@ class ClaimRecord:
             "note": self.note,
             "is_unsure": self.is_unsure,
             **({} if self.result is None else {"result": self.result}),
+            **({} if self.redriven_from is None else {"redriven_from": self.redriven_from}),
+            **({"replaced": list(self.replaced)} if self.replaced else {}),
             "attempts": [attempt.to_dict() for attempt in self.attempts],
         }
 
@@ -217,6 +243,8 @@ class ClaimRecord:
             counters=Counters(*cast("list[int]", rest.pop("counters"))),
             attempts=tuple(Attempt.from_dict(attempt) for attempt in attempts),
             result=cast("str | None", rest.pop("result", None)),
+            redriven_from=cast("str | None", rest.pop("redriven_from", None)),
+            replaced=tuple(cast("list[str]", rest.pop("replaced", []))),
             **plain,  # type: ignore[arg-type]
             extra=rest,
         )
@@ -270,7 +298,14 @@ class Done:
     """Whether this very claim settled it, as poison."""
 
 
-ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done
+@attrs.frozen
+class Replaced:
+    """The copy has a payload that an edited one has replaced. The caller answers duplicate, and does nothing else with it."""
+
+    record: ClaimRecord
+
+
+ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced
 """What a claim is answered; match on it."""
 
 
@@ -307,6 +342,8 @@ def take(
     if record is None:
         record = ClaimRecord(key=key, opened_at=now, fingerprint=fingerprint)
     elif fingerprint is not None and record.fingerprint not in (None, fingerprint):
+        if fingerprint in record.replaced:
+            return record, Replaced(record)
         raise FingerprintMismatchError(key)
     if record.lease is not None and not record.lease.is_over(now):
         if record.lease.owner == owner and (record.state is not ClaimState.SENDING or terms.sending):
@@ -469,6 +506,40 @@ def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecor
         return record
     record = _changed(record, note="cancelled by the application")
     return _changed(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
+
+
+def reopen(
+    record: ClaimRecord | None, key: str, terms: ReopenTerms, *, now: datetime
+) -> ClaimRecord:
+    """Return the record after its message was put back into circulation from a dead letter, as the generation after the letter's.
+
+    What was sent, what is in circulation, and what has left the letter's generation behind stays: the caller sees it in the record.
+    What may have been sent is verified before it is tried again, unless the terms say that it was not.
+    """
+    if record is None:
+        record = ClaimRecord(key=key, opened_at=now, state=ClaimState.DONE)
+    if (
+        record.state is not ClaimState.DONE
+        or record.disposition is DispositionKind.SENT
+        or record.generation > terms.generation
+    ):
+        return record
+    new = terms.fingerprint or record.fingerprint
+    replaced = tuple(each for each in (*record.replaced, record.fingerprint, *terms.replaced) if each not in (None, new))
+    unsure = record.is_unsure and not terms.not_sent
+    return ClaimRecord(
+        key=key,
+        state=ClaimState.UNKNOWN if unsure else ClaimState.FREE,
+        seq=record.seq + 1,
+        generation=terms.generation + 1,
+        fingerprint=new,
+        opened_at=now,
+        note=f"put back from the dead letter {terms.letter_id!r}",
+        attempts=record.attempts,
+        redriven_from=terms.letter_id,
+        replaced=tuple(dict.fromkeys(cast("tuple[str, ...]", replaced)))[-_REPLACED:],
+        extra=record.extra,
+    )
 
 
 def is_expired(record: ClaimRecord, before: datetime) -> bool:

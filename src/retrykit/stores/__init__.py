@@ -20,6 +20,8 @@ from .claims import (
     InProgress,
     NotDue,
     PoisonRule,
+    ReopenTerms,
+    Replaced,
     Unknown,
 )
 from .dead_letter_figures import DeadLetterStats, DeadLetterTrend
@@ -68,6 +70,8 @@ __all__ = [
     "NotDue",
     "Pause",
     "PoisonRule",
+    "ReopenTerms",
+    "Replaced",
     "RetryStats",
     "RetryStore",
     "Unknown",

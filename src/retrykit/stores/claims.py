@@ -4,7 +4,7 @@ Guarantees every store has to give, and every method relies on:
 
 - each operation is atomic: of many claimers racing for a key exactly one is answered `Claimed`;
 - a holder is fenced by its token: `begin_send`, `renew` and `settle` are refused (None) once somebody else has taken
-  over; only the facts `confirm` and `cancel` need no token;
+  over; only `confirm`, `cancel` and `reopen` need no token;
 - time is the store's own: a wait or a lease is never over early by its clock;
 - every operation may be repeated after a lost answer;
 - records of unfinished messages never expire, and tokens never restart while there is a record.
@@ -30,6 +30,8 @@ from ..machines.claim import (
     InProgress,
     NotDue,
     PoisonRule,
+    ReopenTerms,
+    Replaced,
     Unknown,
 )
 from ..message import check_id
@@ -48,6 +50,8 @@ __all__ = [
     "InProgress",
     "NotDue",
     "PoisonRule",
+    "ReopenTerms",
+    "Replaced",
     "Unknown",
 ]
 
@@ -83,6 +87,9 @@ class _Claims(abc.ABC):
 
     @abc.abstractmethod
     def _cancel(self, key: str) -> Awaitable[ClaimRecord] | ClaimRecord: ...
+
+    @abc.abstractmethod
+    def _reopen(self, key: str, terms: ReopenTerms) -> Awaitable[ClaimRecord] | ClaimRecord: ...
 
     @abc.abstractmethod
     def _get(self, key: str) -> Awaitable[ClaimRecord | None] | ClaimRecord | None: ...
@@ -131,6 +138,9 @@ class _Claims(abc.ABC):
     def _cancel_flow(self, key: str) -> Steps[ClaimRecord]:
         return (yield from do(self._cancel, check_id(key, "key")))
 
+    def _reopen_flow(self, key: str, terms: ReopenTerms) -> Steps[ClaimRecord]:
+        return (yield from do(self._reopen, check_id(key, "key"), terms))
+
     def _get_flow(self, key: str) -> Steps[ClaimRecord | None]:
         return (yield from do(self._get, check_id(key, "key")))
 
@@ -142,7 +152,7 @@ class _Claims(abc.ABC):
 
 
 class ClaimStore(_Claims):
-    """Claim records, for synchronous callers. Subclass it and write the ten primitives.
+    """Claim records, for synchronous callers. Subclass it and write the eleven primitives.
 
     The pure functions of `retrykit.machines.claim` say what each operation does to the record; a primitive loads the
     record, applies its function and stores the result, all in one atomic command.
@@ -168,6 +178,9 @@ class ClaimStore(_Claims):
 
     @abc.abstractmethod
     def _cancel(self, key: str) -> ClaimRecord: ...
+
+    @abc.abstractmethod
+    def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord: ...
 
     @abc.abstractmethod
     def _get(self, key: str) -> ClaimRecord | None: ...
@@ -290,6 +303,22 @@ class ClaimStore(_Claims):
         return run(self._cancel_flow(key))
 
     @final
+    def reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
+        """Put a settled message back into circulation from its dead letter: the next generation, with counters of its own.
+
+        The history stays. Also of a key whose record was purged. A message that was sent, is in circulation, or has died again since,
+        stays as it is. One of which nobody knows whether it was sent becomes unknown, to be verified before it is tried again.
+
+        Args:
+            key: the message id.
+            terms: which letter, and whether its payload was edited.
+
+        Returns:
+            The record afterwards; the message was put back, now or before, if its `redriven_from` is the letter.
+        """
+        return run(self._reopen_flow(key, terms))
+
+    @final
     def get(self, key: str) -> ClaimRecord | None:
         """Return the record of `key`, or None when it was never claimed."""
         return run(self._get_flow(key))
@@ -346,6 +375,9 @@ class AsyncClaimStore(_Claims):
     async def _cancel(self, key: str) -> ClaimRecord: ...
 
     @abc.abstractmethod
+    async def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord: ...
+
+    @abc.abstractmethod
     async def _get(self, key: str) -> ClaimRecord | None: ...
 
     @abc.abstractmethod
@@ -398,6 +430,11 @@ class AsyncClaimStore(_Claims):
     async def cancel(self, key: str) -> ClaimRecord:
         """Take a message back that nobody works on, as `ClaimStore.cancel`."""
         return await arun(self._cancel_flow(key))
+
+    @final
+    async def reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
+        """Put a settled message back into circulation, as `ClaimStore.reopen`."""
+        return await arun(self._reopen_flow(key, terms))
 
     @final
     async def get(self, key: str) -> ClaimRecord | None:

@@ -4,6 +4,8 @@ Guarantees every store has to give:
 
 - a letter's id is derived from message and generation, so that `put` may be repeated: it never doubles and never takes
   a letter back into quarantine;
+- what a letter may become depends on where it stands when that is recorded (`retrykit.machines.letter`): of many that put a letter back
+  or discard it one does, and a fact of the message's is never undone;
 - `resolve` holds also when it comes before the letter: the letter is then put as resolved;
 - nothing is deleted but by `purge`, and by nothing that happens to the message's claim, retries or delivery;
 - each operation is atomic, also for totals that are kept beside the letters, and may be repeated after a lost answer;
@@ -15,6 +17,7 @@ Guarantees every store has to give:
 from __future__ import annotations
 
 import abc
+import functools
 import re
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
@@ -23,9 +26,11 @@ from typing import Literal, TypeAlias, final
 import attrs
 
 from .._steps import Steps, arun, do, run
-from ..checks import check_limit
-from ..dead_letter import DeadLetter
+from ..checks import check_limit, check_note
+from ..dead_letter import DeadLetter, Edit
 from ..errors import ConfigurationError
+from ..machines import letter as machine
+from ..machines.letter import LetterChange
 from ..times import Duration, utc
 from .dead_letter_figures import DeadLetterStats, DeadLetterTrend, frame
 from .dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChange, GroupOrder
@@ -80,6 +85,11 @@ class _DeadLetters(abc.ABC):
     def _resolve(self, letter_id: str) -> Awaitable[None] | None: ...
 
     @abc.abstractmethod
+    def _change(
+        self, letter_id: str, change: LetterChange
+    ) -> Awaitable[DeadLetter | None] | DeadLetter | None: ...
+
+    @abc.abstractmethod
     def _get(self, letter_id: str) -> Awaitable[DeadLetter | None] | DeadLetter | None: ...
 
     @abc.abstractmethod
@@ -121,6 +131,20 @@ class _DeadLetters(abc.ABC):
 
     def _resolve_flow(self, letter_id: str) -> Steps[None]:
         yield from do(self._resolve, letter_id)
+
+    def _put_back_flow(self, letter_id: str, redrive_id: str, note: str) -> Steps[DeadLetter | None]:
+        change = functools.partial(machine.put_back, redrive_id=redrive_id, note=check_note(note, "note"))
+        return (yield from do(self._change, letter_id, change))
+
+    def _supersede_flow(self, letter_id: str) -> Steps[DeadLetter | None]:
+        return (yield from do(self._change, letter_id, machine.superseded))
+
+    def _discard_flow(self, letter_id: str, note: str) -> Steps[DeadLetter | None]:
+        change = functools.partial(machine.discarded, note=check_note(note, "note", least=1))
+        return (yield from do(self._change, letter_id, change))
+
+    def _edit_flow(self, letter_id: str, edit: Edit) -> Steps[DeadLetter | None]:
+        return (yield from do(self._change, letter_id, functools.partial(machine.edited, edit=edit)))
 
     def _get_flow(self, letter_id: str) -> Steps[DeadLetter | None]:
         return (yield from do(self._get, letter_id))
@@ -191,13 +215,16 @@ def _opened(cursor: str | None, digest: str) -> str | None:
 
 
 class DeadLetterStore(_DeadLetters):
-    """Dead letters, for synchronous callers. Subclass it and write the eleven primitives."""
+    """Dead letters, for synchronous callers. Subclass it and write the twelve primitives."""
 
     @abc.abstractmethod
     def _put(self, letter: DeadLetter) -> DeadLetter: ...
 
     @abc.abstractmethod
     def _resolve(self, letter_id: str) -> None: ...
+
+    @abc.abstractmethod
+    def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None: ...
 
     @abc.abstractmethod
     def _get(self, letter_id: str) -> DeadLetter | None: ...
@@ -241,6 +268,51 @@ class DeadLetterStore(_DeadLetters):
         counted, and a `purge` of what is resolved forgets it.
         """
         run(self._resolve_flow(letter_id))
+
+    @final
+    def put_back(self, letter_id: str, *, redrive_id: str, note: str = "") -> DeadLetter | None:
+        """Record that the letter's message was put back into circulation. Only a letter that is quarantined becomes redriving.
+
+        Args:
+            letter_id: which letter.
+            redrive_id: of which redrive.
+            note: why, at most 10,000 characters.
+
+        Returns:
+            The letter afterwards, or None when there is none of that id.
+        """
+        return run(self._put_back_flow(letter_id, redrive_id, note))
+
+    @final
+    def supersede(self, letter_id: str) -> DeadLetter | None:
+        """Record that a message that was put back came to another end than being sent; what was resolved stays.
+
+        Returns:
+            The letter afterwards, or None when there is none of that id.
+        """
+        return run(self._supersede_flow(letter_id))
+
+    @final
+    def discard(self, letter_id: str, *, note: str) -> DeadLetter | None:
+        """Give a letter up that is quarantined; the evidence stays.
+
+        Args:
+            letter_id: which letter.
+            note: by whom and why, 1 to 10,000 characters.
+
+        Returns:
+            The letter afterwards, or None when there is none of that id.
+        """
+        return run(self._discard_flow(letter_id, note))
+
+    @final
+    def edit(self, letter_id: str, edit: Edit) -> DeadLetter | None:
+        """Lay a repaired payload beside the original of a letter that is quarantined, in place of any before.
+
+        Returns:
+            The letter afterwards, or None when there is none of that id.
+        """
+        return run(self._edit_flow(letter_id, edit))
 
     @final
     def get(self, letter_id: str) -> DeadLetter | None:
@@ -384,6 +456,9 @@ class AsyncDeadLetterStore(_DeadLetters):
     async def _resolve(self, letter_id: str) -> None: ...
 
     @abc.abstractmethod
+    async def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None: ...
+
+    @abc.abstractmethod
     async def _get(self, letter_id: str) -> DeadLetter | None: ...
 
     @abc.abstractmethod
@@ -421,6 +496,26 @@ class AsyncDeadLetterStore(_DeadLetters):
     async def resolve(self, letter_id: str) -> None:
         """Record that the letter's message was sent after all, as `DeadLetterStore.resolve`."""
         await arun(self._resolve_flow(letter_id))
+
+    @final
+    async def put_back(self, letter_id: str, *, redrive_id: str, note: str = "") -> DeadLetter | None:
+        """Record that the letter's message was put back into circulation, as `DeadLetterStore.put_back`."""
+        return await arun(self._put_back_flow(letter_id, redrive_id, note))
+
+    @final
+    async def supersede(self, letter_id: str) -> DeadLetter | None:
+        """Record that a message that was put back came to another end, as `DeadLetterStore.supersede`."""
+        return await arun(self._supersede_flow(letter_id))
+
+    @final
+    async def discard(self, letter_id: str, *, note: str) -> DeadLetter | None:
+        """Give a letter up that is quarantined, as `DeadLetterStore.discard`."""
+        return await arun(self._discard_flow(letter_id, note))
+
+    @final
+    async def edit(self, letter_id: str, edit: Edit) -> DeadLetter | None:
+        """Lay a repaired payload beside the original, as `DeadLetterStore.edit`."""
+        return await arun(self._edit_flow(letter_id, edit))
 
     @final
     async def get(self, letter_id: str) -> DeadLetter | None:

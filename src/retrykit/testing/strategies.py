@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..codec import JSON
-from ..dead_letter import DeadLetter, DeadLetterState, dead_letter_id
+from ..dead_letter import DeadLetter, DeadLetterState, Edit, dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, DispositionKind
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from ..lease import Lease
@@ -132,6 +132,9 @@ _attributes = st.dictionaries(any_text, any_text, max_size=3)
 messages: Final[SearchStrategy[Message]] = st.builds(Message, keys, json_values | st.binary(max_size=200), _attributes)
 """Whatever a queue may deliver, bodies that are no JSON included."""
 
+_payloads = st.binary(max_size=60) | any_text.map(lambda text: text.encode("utf-8", "surrogatepass"))
+_edits = st.builds(Edit, payload=_payloads, attributes=_attributes, by=any_text, why=any_text, at=instants)
+
 letters: Final[SearchStrategy[DeadLetter]] = st.builds(
     _letter,
     message_id=keys,
@@ -155,7 +158,10 @@ letters: Final[SearchStrategy[DeadLetter]] = st.builds(
     fingerprint=st.none() | any_text,
     state=st.sampled_from(DeadLetterState),
     redrive_count=st.integers(0, 100),
-    original_payload=st.binary(max_size=60) | any_text.map(lambda text: text.encode("utf-8", "surrogatepass")),
+    redrive_id=st.none() | any_text,
+    note=any_text,
+    edit=st.none() | _edits,
+    original_payload=_payloads,
     attributes=_attributes,
     extra=st.dictionaries(any_text.map(lambda name: f"x-{name}"), json_values, max_size=2),
 )
@@ -181,6 +187,8 @@ claim_records: Final[SearchStrategy[ClaimRecord]] = st.builds(
     checks=st.integers(0, 1000),
     note=any_text,
     is_unsure=st.booleans(),
+    redriven_from=st.none() | any_text,
+    replaced=st.lists(any_text, max_size=3).map(tuple),
     schema_version=st.integers(1, 9),
     attempts=st.lists(attempts, max_size=2).map(tuple),
     extra=st.dictionaries(any_text.map(lambda name: f"x-{name}"), json_values, max_size=2),

@@ -10,7 +10,7 @@ from typing import cast
 from ... import codec
 from ...codec import JSON
 from ...machines import claim as machine
-from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, ClaimTerms
+from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, ClaimTerms, ReopenTerms
 from ...times import to_millis
 from .database import Database
 from .rows import readable
@@ -62,6 +62,14 @@ class Claims(ClaimStore):
         with self._database.transaction() as (db, now):
             before = _load(db, key)
             record = machine.cancel(before, key, now=now)
+            if record is not before:
+                _save(db, record)
+            return record
+
+    def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
+        with self._database.transaction() as (db, now):
+            before = _load(db, key)
+            record = machine.reopen(before, key, terms, now=now)
             if record is not before:
                 _save(db, record)
             return record

@@ -9,6 +9,7 @@ from datetime import datetime
 import attrs
 
 from ...dead_letter import DeadLetter, DeadLetterState
+from ...machines.letter import LetterChange
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ...times import to_millis
@@ -53,6 +54,23 @@ class DeadLetters(DeadLetterStore):
                 "ON CONFLICT (id) DO UPDATE SET state = excluded.state, dead_at = iif(record IS NULL, excluded.dead_at, dead_at)",
                 (text(letter_id), DeadLetterState.RESOLVED.value, to_millis(now)),
             )
+
+    def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None:
+        with self._database.transaction() as (db, _):
+            row = db.execute(
+                "SELECT state, record FROM retrykit_dead_letters WHERE id = ? AND record IS NOT NULL",
+                (text(letter_id),),
+            ).fetchone()
+            if row is None:
+                return None
+            letter = _letter(letter_id, *row)
+            changed = change(letter)
+            if changed is not letter:
+                db.execute(
+                    "UPDATE retrykit_dead_letters SET state = ?, record = ? WHERE id = ?",
+                    (changed.state.value, changed.to_json(), text(letter_id)),
+                )
+            return changed
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self._database.reading() as (db, _):
