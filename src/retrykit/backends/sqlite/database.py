@@ -17,7 +17,7 @@ from ...times import Duration, seconds
 from .connections import Handle, Process, forks
 from .schema import MIGRATIONS, SCHEMA_VERSION
 
-__all__ = ["Database"]
+__all__ = ["Database", "Operation"]
 
 _OLDEST_SQLITE: Final = (3, 35, 0)  # RETURNING
 
@@ -37,18 +37,18 @@ _LOG_LIMIT: Final = 64 * 1024 * 1024
 """Bytes to which the write-ahead log is cut once a burst is over."""
 
 
-class _Operation:
+class Operation:
     """One operation on a database: `with` gives the thread's connection and the instant, and translates what goes wrong.
 
     A class and not a generator, since it stands around every statement.
     """
 
-    __slots__ = ("_begins", "_database", "_handle", "_lock", "_writes")
+    __slots__ = ("_begin", "_database", "_handle", "_lock", "_writes")
 
-    def __init__(self, database: Database, *, writes: bool, begins: bool) -> None:
+    def __init__(self, database: Database, *, writes: bool, begin: str | None) -> None:
         self._database = database
         self._writes = writes
-        self._begins = begins
+        self._begin = begin
         self._lock: threading.Lock | None = None
         self._handle: Handle | None = None
 
@@ -57,8 +57,8 @@ class _Operation:
             if self._writes:
                 self._lock = self._database.wait_to_write()
             self._handle = handle = self._database.handle()
-            if self._begins:
-                handle.connection.execute("BEGIN IMMEDIATE")
+            if self._begin:
+                handle.connection.execute(self._begin)
             return handle.connection, self._database.now()
         except BaseException as error:
             self._leave()
@@ -70,7 +70,7 @@ class _Operation:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._begins and error is None and self._handle is not None:
+            if self._begin and error is None and self._handle is not None:
                 self._handle.connection.execute("COMMIT")
         except sqlite3.Error as failure:
             raise self._database.translated(failure) from failure
@@ -135,17 +135,21 @@ class Database:
         state, self._state = self._state, Process()
         state.close()
 
-    def transaction(self) -> _Operation:
+    def transaction(self) -> Operation:
         """Hold the file for writing; `with` gives the connection and the instant of the operation."""
-        return _Operation(self, writes=True, begins=True)
+        return Operation(self, writes=True, begin="BEGIN IMMEDIATE")
 
-    def writing(self) -> _Operation:
+    def writing(self) -> Operation:
         """Give the connection for one statement that writes, atomic by itself, and the instant of the operation."""
-        return _Operation(self, writes=True, begins=False)
+        return Operation(self, writes=True, begin=None)
 
-    def reading(self) -> _Operation:
+    def reading(self) -> Operation:
         """Give a connection for single statements that only read, and the instant of the operation."""
-        return _Operation(self, writes=False, begins=False)
+        return Operation(self, writes=False, begin=None)
+
+    def snapshot(self) -> Operation:
+        """Give a connection for several statements that read the file as it is at one instant; no writer waits for them."""
+        return Operation(self, writes=False, begin="BEGIN")
 
     def current_process(self) -> Process:
         """Return what belongs to this process; a forked child begins afresh."""
@@ -209,9 +213,12 @@ class Database:
             return
         try:
             db.execute("BEGIN IMMEDIATE")
-            for statements in MIGRATIONS[self._version(db) :]:
-                for statement in statements:
-                    db.execute(statement)
+            for steps in MIGRATIONS[self._version(db) :]:
+                for step in steps:
+                    if isinstance(step, str):
+                        db.execute(step)
+                    else:
+                        step(db)
             db.execute("UPDATE retrykit_schema SET version = ?", (SCHEMA_VERSION,))
             db.execute("COMMIT")
         except BaseException:

@@ -1,21 +1,28 @@
-"""The dead letters in the SQLite file: the letter as JSON, beside it the fields it is searched by, and their totals."""
+"""The dead letters in the SQLite file. `letter_tables` says what stands where."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...machines.letter import LetterChange
+from ...stores.dead_letter_figures import DeadLetterStats
+from ...stores.dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChange, GroupOrder
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
-from ...times import to_millis
+from ...times import from_millis, to_millis
 from ..cursors import read_cursor, write_cursor
-from .database import Database
-from .rows import optional_text, readable, text
+from .database import Database, Operation
+from .letter_groups import groups, note_of, write_note
+from .letter_rows import delete_oldest, fill, find, insert, is_unfilled, read
+from .letter_sums import add_up_when_due, breakdown, over_time
+from .letter_tables import DAY, HOUR, MINUTE
+from .rows import between, joined, text
+from .spans import window
 
 __all__ = ["DeadLetters"]
 
@@ -32,28 +39,22 @@ class DeadLetters(DeadLetterStore):
                 "SELECT state, record FROM retrykit_dead_letters WHERE id = ?", (text(letter.id),)
             ).fetchone()
             if row is not None and row[1] is not None:
-                return _letter(letter.id, row[0], row[1])
+                return read(letter.id, row[0], row[1])
             if row is not None:  # resolved before it came
                 letter = attrs.evolve(letter, state=DeadLetterState(row[0]))
-            db.execute(
-                f"INSERT OR REPLACE INTO retrykit_dead_letters (id, record, dead_at, {', '.join(_FIELDS)}) "
-                f"VALUES (?, ?, ?, {', '.join('?' * len(_FIELDS))})",
-                (
-                    text(letter.id),
-                    letter.to_json(),
-                    to_millis(letter.dead_lettered_at),
-                    *(optional_text(getattr(letter, name)) for name in _FIELDS),
-                ),
-            )
+                db.execute("DELETE FROM retrykit_dead_letters WHERE id = ?", (text(letter.id),))
+            insert(db, letter)
+            add_up_when_due(db)
             return letter
 
     def _resolve(self, letter_id: str) -> None:
-        with self._database.writing() as (db, now):
+        with self._database.transaction() as (db, now):
             db.execute(
                 "INSERT INTO retrykit_dead_letters (id, state, dead_at) VALUES (?, ?, ?) "
                 "ON CONFLICT (id) DO UPDATE SET state = excluded.state, dead_at = iif(record IS NULL, excluded.dead_at, dead_at)",
                 (text(letter_id), DeadLetterState.RESOLVED.value, to_millis(now)),
             )
+            add_up_when_due(db)
 
     def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None:
         with self._database.transaction() as (db, _):
@@ -63,13 +64,14 @@ class DeadLetters(DeadLetterStore):
             ).fetchone()
             if row is None:
                 return None
-            letter = _letter(letter_id, *row)
+            letter = read(letter_id, *row)
             changed = change(letter)
             if changed is not letter:
                 db.execute(
                     "UPDATE retrykit_dead_letters SET state = ?, record = ? WHERE id = ?",
                     (changed.state.value, changed.to_json(), text(letter_id)),
                 )
+                add_up_when_due(db)
             return changed
 
     def _get(self, letter_id: str) -> DeadLetter | None:
@@ -78,67 +80,94 @@ class DeadLetters(DeadLetterStore):
                 "SELECT state, record FROM retrykit_dead_letters WHERE id = ? AND record IS NOT NULL",
                 (text(letter_id),),
             ).fetchone()
-        return None if row is None else _letter(letter_id, *row)
+        return None if row is None else read(letter_id, *row)
 
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
-        where, values = _where(query, "record IS NOT NULL", "number < ?")
         before = sys.maxsize if cursor is None else read_cursor(cursor)
-        with self._database.reading() as (db, _):
+        with self._snapshot() as (db, _):
+            found = find(db, query, before=before)
             rows = db.execute(
-                f"SELECT number, id, state, record FROM retrykit_dead_letters WHERE {where} ORDER BY number DESC LIMIT ?",
-                (before, *values, limit + 1),
+                f"SELECT {found.number}, letters.id, letters.state, letters.record {found.source} "
+                f"ORDER BY {found.number} DESC LIMIT ?",
+                (*found.values, limit + 1),
             ).fetchall()
         more = len(rows) > limit
-        letters = [_letter(letter_id, state, record) for _, letter_id, state, record in rows[:limit]]
+        letters = [read(letter_id, state, record) for _, letter_id, state, record in rows[:limit]]
         return DeadLetterPage(letters, write_cursor(rows[limit - 1][0]) if more else None)
 
     def _count(self, query: DeadLetterQuery) -> int:
-        counted, where, values = _counted(query)
-        with self._database.reading() as (db, _):
-            (total,) = db.execute(f"SELECT total(total) FROM {counted} WHERE {where}", values).fetchone()
-        return int(total)
+        with self._snapshot() as (db, _):
+            return sum(total for _, total in breakdown(db, query, "state"))
 
     def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]:
-        counted, where, values = _counted(query)
-        with self._database.reading() as (db, _):
-            return db.execute(
-                f"SELECT {facet}, sum(total) FROM {counted} WHERE {where} AND {facet} IS NOT NULL "
-                f"GROUP BY {facet} ORDER BY sum(total) DESC, {facet} LIMIT ?",
-                (*values, limit),
-            ).fetchall()
+        with self._snapshot() as (db, _):
+            return breakdown(db, query, facet, limit=limit)
 
     def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> int:
-        where, values = _where(query, "dead_at < ?")
+        self._see_all()
         with self._database.transaction() as (db, _):
-            gone = db.execute(
-                "DELETE FROM retrykit_dead_letters WHERE number IN (SELECT number FROM retrykit_dead_letters "
-                f"WHERE {where} AND record IS NOT NULL ORDER BY dead_at, number LIMIT ?)",
-                (to_millis(before), *values, limit),
-            ).rowcount
-            db.execute(
-                f"DELETE FROM retrykit_dead_letters WHERE {where} AND record IS NULL", (to_millis(before), *values)
-            )
+            gone = delete_oldest(db, query, to_millis(before), limit)
+            if attrs.evolve(query, since=None, until=None).matches_early(before):
+                where, values = joined(
+                    ("record IS NULL", ()), *between("dead_at", None, to_millis(before)), *between("dead_at", *window(query))
+                )
+                db.execute(f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values)
+            add_up_when_due(db)
             return gone
 
+    def _groups(
+        self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
+    ) -> DeadLetterGroupPage:
+        with self._snapshot() as (db, now):
+            return groups(db, query, order, muted=muted, limit=limit, cursor=cursor, now=now)
 
-_FIELDS = "message_id campaign_id provider error_class error_group error_code reason state".split()
-"""What letters are searched by: each is a column of its own."""
+    def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None:
+        own = DeadLetterQuery(fingerprint=fingerprint)
+        self._see_all()
+        with self._database.transaction() as (db, now):
+            if not any(total for _, total in breakdown(db, own, "fingerprint")):
+                return None
+            write_note(db, fingerprint, change.made_to(note_of(db, fingerprint), now))
+            (group,) = groups(db, own, "last_seen", muted=True, limit=1, cursor=None, now=now).groups
+            return group
 
+    def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]:
+        length = int(step) * 1000
+        longest = max(each for each in (MINUTE, HOUR * MINUTE, DAY * MINUTE) if length % each == 0)
+        with self._snapshot() as (db, _):
+            rows = over_time(db, query, to_millis(start), length, longest)
+        counts = dict(rows)
+        return [counts.get(number, 0) for number in range(steps)]
 
-def _where(query: DeadLetterQuery, *always: str) -> tuple[str, tuple[str, ...]]:
-    """Return the SQL of a query's conditions, made of our own column names, and their values."""
-    conditions = query.conditions()
-    return " AND ".join([*always, *(f"{name} = ?" for name in conditions)]), tuple(map(text, conditions.values()))
+    def _stats(self) -> DeadLetterStats:
+        with self._snapshot() as (db, now):
+            states = dict(breakdown(db, DeadLetterQuery(), "state"))
+            until = now + timedelta(milliseconds=1)
+            died = [
+                sum(total for _, total in breakdown(db, DeadLetterQuery(since=now - age, until=until), "state"))
+                for age in (timedelta(hours=1), timedelta(days=1))
+            ]
+            (oldest,) = db.execute(
+                "SELECT min(dead_at) FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_waiting "
+                "WHERE state = 'quarantined' AND record IS NOT NULL"
+            ).fetchone()
+        return DeadLetterStats(
+            died_last_hour=died[0],
+            died_last_day=died[1],
+            oldest_quarantined_at=None if oldest is None else from_millis(oldest),
+            **{state.value: states.get(state.value, 0) for state in DeadLetterState},
+        )
 
+    def _snapshot(self) -> Operation:
+        """Give a connection for statements that read the letters as they are at one instant."""
+        self._see_all()
+        return self._database.snapshot()
 
-def _counted(query: DeadLetterQuery) -> tuple[str, str, tuple[str, ...]]:
-    """Return where the letters of a query are counted: in the totals, which know all fields but the message, or one by one."""
-    if query.message_id is None:
-        return "retrykit_dead_letter_totals", *_where(query, "total > 0")
-    where, values = _where(query, "record IS NOT NULL")
-    return "(SELECT *, 1 AS total FROM retrykit_dead_letters)", where, values
-
-
-def _letter(letter_id: str, state: str, record: str) -> DeadLetter:
-    with readable(f"the dead letter {letter_id!r}"):
-        return attrs.evolve(DeadLetter.from_json(record), state=DeadLetterState(state))
+    def _see_all(self) -> None:
+        """Make letters that a process of an earlier version wrote like those of this one."""
+        with self._database.reading() as (db, _):
+            if not is_unfilled(db):
+                return
+        with self._database.transaction() as (db, _):
+            fill(db)
+            add_up_when_due(db)

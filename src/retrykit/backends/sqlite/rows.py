@@ -1,14 +1,20 @@
-"""How values stand in the tables, and what a damaged row leads to."""
+"""How values stand in the tables, how conditions on them are written, and what a damaged row leads to."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from ...errors import StoreCorruptError
 
-__all__ = ["DAMAGE", "optional_text", "readable", "text"]
+__all__ = ["DAMAGE", "Condition", "Sql", "between", "equal", "joined", "optional_text", "readable", "text"]
+
+Condition: TypeAlias = tuple[str, tuple[object, ...]]
+"""A condition of a statement, made of our own names, and its values."""
+
+Sql: TypeAlias = tuple[str, tuple[object, ...]]
+"""A statement, or a part of one, and its values."""
 
 DAMAGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What reading a damaged row may run into."""
@@ -31,3 +37,19 @@ def text(value: str) -> str:
 def optional_text(value: str | None) -> str | None:
     """Return text as SQLite can hold it, None as it is."""
     return None if value is None else text(value)
+
+
+def equal(values: Mapping[str, object], table: str) -> list[Condition]:
+    """Return the conditions for columns to have these values, by name."""
+    return [(f"{table}.{name} = ?", (value,)) for name, value in values.items()]
+
+
+def between(column: str, first: int | None, before: int | None) -> list[Condition]:
+    """Return the conditions for a column to lie from `first` to before `before`; None: without an end."""
+    bounds = ((f"{column} >= ?", first), (f"{column} < ?", before))
+    return [(condition, (value,)) for condition, value in bounds if value is not None]
+
+
+def joined(*conditions: Condition) -> Sql:
+    """Return conditions of which all have to hold as one."""
+    return " AND ".join(sql for sql, _ in conditions), tuple(value for _, values in conditions for value in values)

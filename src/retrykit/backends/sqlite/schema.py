@@ -8,7 +8,13 @@ What has to be counted is counted by triggers, in the same transaction as the ro
 
 from __future__ import annotations
 
-from typing import Final
+import sqlite3
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from .letter_rows import fill
+from .letter_sums import add_up
+from .letter_tables import AFTER_FILLING, BEFORE_FILLING
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION"]
 
@@ -149,7 +155,18 @@ _RECONCILIATION: Final = (
 )
 """Version 4: how far a source of events was compared with the deliveries, and which of those have been silent for long."""
 
-MIGRATIONS: Final = (_TABLES, _TOTALS_AND_RETENTION, _DELIVERY_FACTS, _RECONCILIATION)
-"""The statements that lead from each version to the next, from an empty file on."""
+_LETTER_QUERIES: Final = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up)
+"""Version 5: letters are found by every field and attribute, and counted by each within any window."""
+
+Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
+    _TABLES,
+    _TOTALS_AND_RETENTION,
+    _DELIVERY_FACTS,
+    _RECONCILIATION,
+    _LETTER_QUERIES,
+)
+"""The steps that lead from each version to the next, from an empty file on: statements, and what no statement can do."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

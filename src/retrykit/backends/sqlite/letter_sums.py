@@ -1,0 +1,234 @@
+"""How dead letters are counted in the SQLite file without being read. `letter_tables` says what there is.
+
+A query with no condition but a window, or with one field besides, is answered by the sums of whole days and hours, by the minutes
+at both ends, and by the letters of the two minutes that it cuts. One with several fields goes through the kinds of letters that
+meet it, and the index entries of those within the window. Every other one walks the letters that it finds by an index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from ...stores.dead_letter_query import DeadLetterQuery
+from .letter_rows import find
+from .letter_tables import COUNTED, DAY, HOUR, MINUTE
+from .rows import Condition, Sql, between, equal, joined, text
+from .spans import Piece, pieces, window
+
+__all__ = ["add_up", "add_up_when_due", "breakdown", "counted", "is_counted", "over_time"]
+
+_DUE: Final = 500
+"""Rows of the minutes that may be new before they are added to the sums: reading them takes well below a millisecond."""
+_AT_ONCE: Final = 200_000
+"""Sums that are held in memory."""
+
+_LENGTHS: Final = (1, MINUTE, HOUR * MINUTE, DAY * MINUTE)
+
+
+def is_counted(query: DeadLetterQuery) -> bool:
+    """Tell whether a query asks only for what letters are counted by."""
+    return query.text is None and not query.attributes and query.conditions().keys() <= set(COUNTED)
+
+
+def breakdown(db: sqlite3.Connection, query: DeadLetterQuery, by: str, *, limit: int = -1) -> list[tuple[str, int]]:
+    """Return how many letters of a query have which value in a field: the most frequent first, ties by value."""
+    source, values = counted(db, query, by)
+    return db.execute(
+        f"WITH counted (at, value, amount) AS ({source}) SELECT value, sum(amount) FROM counted GROUP BY value "
+        "HAVING sum(amount) > 0 ORDER BY sum(amount) DESC, value LIMIT ?",
+        (*values, limit),
+    ).fetchall()
+
+
+def over_time(
+    db: sqlite3.Connection, query: DeadLetterQuery, start: int, step: int, longest: int
+) -> list[tuple[int, int]]:
+    """Return how many letters of a query died in which step; those without any are left out.
+
+    Args:
+        db: a connection.
+        query: which letters, within a window.
+        start: when step 0 begins, in milliseconds.
+        step: milliseconds of a step.
+        longest: those of the longest of a minute, an hour and a day of which a step is a multiple.
+    """
+    source, values = counted(db, query, "state", longest)
+    return db.execute(
+        f"WITH counted (at, value, amount) AS ({source}) SELECT (at - ?) / ?, sum(amount) FROM counted GROUP BY 1",
+        (*values, start, step),
+    ).fetchall()
+
+
+def counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: int = DAY * MINUTE) -> Sql:
+    """Return the SELECT that counts the letters of a query by a field.
+
+    Args:
+        db: a connection.
+        query: which letters.
+        by: one of those that letters are counted by.
+        longest: milliseconds of the longest stretch that may come as one row: a minute, an hour or a day.
+
+    Returns:
+        Its rows are an instant in milliseconds (0 where the query has no window), a value, and how many letters died from that
+        instant on, within one stretch, and have that value.
+    """
+    fields = {name: text(value) for name, value in query.conditions().items()}
+    if not is_counted(query):
+        found = find(db, query)
+        return f"SELECT letters.dead_at, letters.{by}, 1 {found.source} AND letters.{by} IS NOT NULL", found.values
+    start, end = window(query)
+    if len(fields) > 1:
+        return _by_kinds(fields, by, start, end)
+    if start is None and end is None:
+        parts = [_ever(fields, by), _new(fields, by, None, None)]
+    else:
+        cut = pieces(start, end, [length for length in _LENGTHS if length <= longest])
+        parts = [_part(piece, fields, by) for piece in cut]
+        summed = [piece for piece in cut if piece[0] > MINUTE]
+        if summed:
+            starts = [None if first is None else first * length // MINUTE for length, first, _ in summed]
+            ends = [None if before is None else before * length // MINUTE for length, _, before in summed]
+            first = None if start is None else min(each for each in starts if each is not None)
+            before = None if end is None else max(each for each in ends if each is not None)
+            parts.append(_new(fields, by, first, before))
+    return " UNION ALL ".join(sql for sql, _ in parts), tuple(value for _, values in parts for value in values)
+
+
+def _part(piece: Piece, fields: dict[str, str], by: str) -> Sql:
+    length, first, before = piece
+    if length == 1:
+        return _by_letters(fields, by, first, before)
+    if length == MINUTE:
+        return _by_minutes(fields, by, first, before)
+    where, values = joined(
+        ("runs.span = ?", (length // MINUTE,)), *between("runs.bucket", first, before), *_in_sums(fields, by)
+    )
+    return (
+        f"SELECT runs.bucket * {length}, sums.by_value, sums.total FROM retrykit_dead_letter_runs AS runs "
+        f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = runs.bucket WHERE {where}",
+        values,
+    )
+
+
+def _ever(fields: dict[str, str], by: str) -> Sql:
+    where, values = joined(("sums.span = 0 AND sums.bucket = 0", ()), *_in_sums(fields, by))
+    return f"SELECT 0, sums.by_value, sums.total FROM retrykit_dead_letter_sums AS sums WHERE {where}", values
+
+
+def _in_sums(fields: dict[str, str], by: str) -> list[Condition]:
+    """Return the conditions for the sums of letters with the one field given, or of all, by a field."""
+    if by in fields:
+        return equal({"field": "", "value": "", "by_field": by, "by_value": fields[by]}, "sums")
+    ((field, value),) = fields.items() or [("", "")]
+    return equal({"field": field, "value": value, "by_field": by}, "sums")
+
+
+def _new(fields: dict[str, str], by: str, first: int | None, before: int | None) -> Sql:
+    """Count what the sums of these minutes do not hold yet."""
+    where, values = joined(
+        ("minutes.total <> minutes.added", ()),
+        *between("minutes.minute", first, before),
+        *equal(fields, "totals"),
+        (f"totals.{by} IS NOT NULL", ()),
+    )
+    return (
+        f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total - minutes.added FROM retrykit_dead_letter_minutes "
+        "AS minutes INDEXED BY retrykit_dead_letter_minutes_new CROSS JOIN retrykit_dead_letter_totals AS totals "
+        f"ON totals.id = minutes.kind WHERE {where}",
+        values,
+    )
+
+
+def _by_minutes(fields: dict[str, str], by: str, first: int | None, before: int | None) -> Sql:
+    where, values = joined(
+        *between("minutes.minute", first, before), *equal(fields, "totals"), (f"totals.{by} IS NOT NULL", ())
+    )
+    return (
+        f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total FROM retrykit_dead_letter_minutes AS minutes "
+        f"CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind WHERE {where}",
+        values,
+    )
+
+
+def _by_letters(fields: dict[str, str], by: str, first: int | None, before: int | None) -> Sql:
+    where, values = joined(
+        ("letters.record IS NOT NULL", ()),
+        *between("letters.dead_at", first, before),
+        *equal(fields, "letters"),
+        (f"letters.{by} IS NOT NULL", ()),
+    )
+    return (
+        f"SELECT letters.dead_at, letters.{by}, 1 FROM retrykit_dead_letters AS letters "
+        f"INDEXED BY retrykit_dead_letters_age WHERE {where}",
+        values,
+    )
+
+
+def _by_kinds(fields: dict[str, str], by: str, start: int | None, end: int | None) -> Sql:
+    where, values = joined(
+        *equal(fields, "totals"), (f"totals.{by} IS NOT NULL", ()), *between("letters.dead_at", start, end)
+    )
+    if start is None and end is None:
+        return f"SELECT 0, totals.{by}, totals.total FROM retrykit_dead_letter_totals AS totals WHERE {where}", values
+    return (
+        f"SELECT letters.dead_at, totals.{by}, 1 FROM retrykit_dead_letter_totals AS totals CROSS JOIN retrykit_dead_letters "
+        f"AS letters INDEXED BY retrykit_dead_letters_kind ON letters.kind = totals.id WHERE {where}",
+        values,
+    )
+
+
+def add_up_when_due(db: sqlite3.Connection) -> None:
+    """Add what is new to the sums when there is enough of it; within the transaction of what made it new."""
+    (new,) = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM retrykit_dead_letter_minutes INDEXED BY retrykit_dead_letter_minutes_new "
+        f"WHERE total <> added LIMIT {_DUE})"
+    ).fetchone()
+    if new == _DUE:
+        add_up(db)
+
+
+def add_up(db: sqlite3.Connection) -> None:
+    """Add what is new in the minutes to the sums, and forget kinds of which no letter is left."""
+    rows = db.execute(
+        f"SELECT minutes.minute, minutes.kind, minutes.total - minutes.added, {', '.join(COUNTED)} "
+        "FROM retrykit_dead_letter_minutes AS minutes INDEXED BY retrykit_dead_letter_minutes_new "
+        "CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind "
+        "WHERE minutes.total <> minutes.added ORDER BY minutes.minute"
+    )
+    amounts, values = Counter[tuple[int, int, int]](), dict[int, list[tuple[str, str]]]()
+    for minute, kind, amount, *fields in rows:
+        if kind not in values:
+            values[kind] = [(name, value) for name, value in zip(COUNTED, fields, strict=True) if value is not None]
+        amounts[0, 0, kind] += amount
+        amounts[HOUR, minute // HOUR, kind] += amount
+        amounts[DAY, minute // DAY, kind] += amount
+    sums = Counter[tuple[int, int, str, str, str, str]]()
+    for (span, bucket, kind), amount in amounts.items():
+        for field, value in [("", ""), *values[kind]]:
+            for by_field, by_value in values[kind]:
+                if field != by_field:
+                    sums[span, bucket, field, value, by_field, by_value] += amount
+        if len(sums) > _AT_ONCE:
+            _write(db, sums.items())
+            sums.clear()
+    _write(db, sums.items())
+    db.execute("DELETE FROM retrykit_dead_letter_minutes WHERE total <> added AND total = 0")
+    db.execute("UPDATE retrykit_dead_letter_minutes SET added = total WHERE total <> added")
+    db.execute("DELETE FROM retrykit_dead_letter_totals WHERE total = 0")
+
+
+def _write(db: sqlite3.Connection, sums: Iterable[tuple[tuple[int, int, str, str, str, str], int]]) -> None:
+    changed = sorted((*key, amount) for key, amount in sums if amount)
+    db.executemany(
+        "INSERT INTO retrykit_dead_letter_sums VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (span, bucket, field, value, by_field, by_value) DO UPDATE SET total = total + excluded.total",
+        changed,
+    )
+    db.executemany(
+        "DELETE FROM retrykit_dead_letter_sums WHERE span = ? AND bucket = ? AND field = ? AND value = ? AND by_field = ? "
+        "AND by_value = ? AND total = 0",
+        [row[:-1] for row in changed if row[-1] < 0],
+    )
