@@ -142,10 +142,11 @@ class _ReconcileFlow:
         All of them are asked about in rounds, `limit` of each status in one run, and a round begins `stuck_after` after the one before.
         """
         now, options = self._time().now(), self._options
-        if not self._round and now >= self._next_round:
-            self._round = [(DeliveryStatus.PROCESSING, None), (DeliveryStatus.UNKNOWN, None)]
+        turn, self._round = self._round, []  # whoever runs beside this one has no part in it
+        if not turn and now >= self._next_round:
+            turn = [(DeliveryStatus.PROCESSING, None), (DeliveryStatus.UNKNOWN, None)]
             self._next_round = now + timedelta(seconds=options.stuck_after)
-        for status, after in self._round.copy():
+        for status, after in turn:
             page = yield from do(
                 self._backend.deliveries.updated_between,
                 now - timedelta(seconds=options.matrix.max_age or MAX_AGE),
@@ -154,7 +155,6 @@ class _ReconcileFlow:
                 limit=limit,
                 after=after,
             )
-            self._round.remove((status, after))
             if len(page) == limit:
                 self._round.append((status, page[-1]))
             for delivery in page:
