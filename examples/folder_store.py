@@ -22,10 +22,11 @@ from retrykit.clock import Clock, current_clock
 from retrykit.dead_letter import DeadLetter, DeadLetterState
 from retrykit.errors import ConfigurationError
 from retrykit.lease import Lease
-from retrykit.machines import circuit
+from retrykit.machines import circuit, redrive
 from retrykit.machines import claim as machine
 from retrykit.machines.letter import LetterChange
 from retrykit.stores import (
+    AuditEntry,
     Circuit,
     CircuitStore,
     ClaimAnswer,
@@ -46,7 +47,10 @@ from retrykit.stores import (
     GroupChange,
     GroupNote,
     GroupOrder,
+    JobChange,
     Pause,
+    RedriveJob,
+    RedriveStore,
     ReopenTerms,
     RetryStats,
     RetryStore,
@@ -538,8 +542,59 @@ class FolderCircuits(CircuitStore):
         return sorted((each for each in known if not circuit.is_forgotten(each, now)), key=lambda each: each.name)
 
 
+class FolderRedrives(RedriveStore):
+    """Redrives and the audit log, which is what was noted and what stands in the redrives' histories."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _load(self, job_id: str) -> RedriveJob | None:
+        document = self.folder.read("redrive", job_id)
+        return None if document is None else RedriveJob.from_dict(document)
+
+    def _all(self) -> list[RedriveJob]:
+        return [RedriveJob.from_dict(each) for each in self.folder.all("redrive")]
+
+    def _keep(self, before: RedriveJob | None, after: RedriveJob) -> RedriveJob:
+        if redrive.becomes_active(before, after):
+            for other in self._all():
+                if other.is_active and other.conflicts_with(after):
+                    return other
+        self.folder.write("redrive", after.id, after.to_dict())
+        return after
+
+    def _start(self, job: RedriveJob) -> RedriveJob:
+        with self.folder.operation():
+            return self._load(job.id) or self._keep(None, job)
+
+    def _change(self, job_id: str, change: JobChange) -> RedriveJob | None:
+        with self.folder.operation() as now:
+            job = self._load(job_id)
+            return None if job is None else self._keep(job, change(job, now))
+
+    def _get(self, job_id: str) -> RedriveJob | None:
+        with self.folder.operation():
+            return self._load(job_id)
+
+    def _jobs(self, active: bool, limit: int, after: RedriveJob | None) -> Sequence[RedriveJob]:
+        with self.folder.operation():
+            jobs = sorted((job for job in self._all() if job.is_active or not active), key=lambda job: job.position)
+        return [job for job in jobs if after is None or job.position > after.position][:limit]
+
+    def _note(self, entry: AuditEntry) -> None:
+        with self.folder.operation():
+            self.folder.write("audit", entry.key, entry.to_dict())
+
+    def _audit(self, limit: int, after: AuditEntry | None) -> Sequence[AuditEntry]:
+        with self.folder.operation():
+            noted = [AuditEntry.from_dict(each) for each in self.folder.all("audit")]
+            entries = {entry.key: entry for entry in (*noted, *(entry for job in self._all() for entry in job.history))}
+        found = sorted(entries.values(), key=lambda entry: entry.position)
+        return [entry for entry in found if after is None or entry.position > after.position][:limit]
+
+
 class FolderBackend:
-    """The five stores in one folder."""
+    """The six stores in one folder."""
 
     blocks = True
 
@@ -550,6 +605,7 @@ class FolderBackend:
         self.dead_letters: DeadLetterStore = FolderDeadLetters(folder)
         self.deliveries: DeliveryStore = FolderDeliveries(folder)
         self.circuits: CircuitStore = FolderCircuits(folder)
+        self.redrives: RedriveStore = FolderRedrives(folder)
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

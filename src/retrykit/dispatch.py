@@ -40,8 +40,8 @@ from .stores import (
     Done,
     InProgress,
     NotDue,
-    Replaced,
     Pause,
+    Replaced,
     Unknown,
 )
 from .verification import Verification

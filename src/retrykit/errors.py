@@ -30,6 +30,7 @@ __all__ = [
     "OutcomeUnknownError",
     "PayloadTooLargeError",
     "PicklableError",
+    "RedriveConflictError",
     "ResultLostError",
     "RetryLater",
     "RetrykitError",
@@ -250,6 +251,19 @@ class NoProviderAvailableError(CallRefusedError):
         super().__init__(f"no provider takes a call {_when(retry_after)} ({each})")
         self.reasons = dict(reasons)
         self.retry_after = retry_after
+
+
+class RedriveConflictError(RetrykitError, RuntimeError):
+    """Another redrive may be at the same letters, or another runner is at this one."""
+
+    def __init__(self, redrive_id: str, by: str, *, is_held: bool = False) -> None:
+        super().__init__(
+            f"the redrive {redrive_id!r} is being run by {by}; wait until it has ended, or its runner has died and its lease is over"
+            if is_held
+            else f"the redrive {redrive_id!r} of {by!r} is active and may be at the same letters; wait for its end, or stop it"
+        )
+        self.redrive_id = redrive_id
+        self.by = by
 
 
 class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue

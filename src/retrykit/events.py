@@ -28,6 +28,7 @@ __all__ = [
     "MismatchKind",
     "OutcomeVerified",
     "PublishFailed",
+    "RedriveChanged",
     "UnknownCode",
     "emit",
     "listeners_of",
@@ -126,6 +127,17 @@ class DeliveryMismatch(Event):
     """The provider's id of it, where it is known."""
     detail: str
     """What does not agree, in one sentence."""
+
+
+@attrs.frozen(kw_only=True)
+class RedriveChanged(Event):
+    """A redrive is in another state."""
+
+    redrive_id: str
+    state: str
+    """running, paused, stopped or done."""
+    note: str
+    """Why, in one sentence."""
 
 
 Listener: TypeAlias = Callable[[Event], object]

@@ -1,4 +1,4 @@
-"""The memory backend: all five stores in this process, for tests and for work that may be lost with it.
+"""The memory backend: all six stores in this process, for tests and for work that may be lost with it.
 
 It is also the model of the contracts: each operation is one small critical section around the pure functions.
 """
@@ -37,9 +37,11 @@ from ..stores.dead_letter_groups import (
 from ..stores.dead_letter_query import DeadLetterQuery
 from ..stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
+from ..stores.redrives import RedriveStore
 from ..stores.retries import DueMessage, RetryStats, RetryStore
 from ..times import later
 from .cursors import read_cursor, write_cursor
+from .memory_redrives import Redrives
 
 __all__ = ["MemoryBackend"]
 
@@ -461,7 +463,7 @@ class _Circuits(CircuitStore):
 
 
 class MemoryBackend:
-    """Five stores in this process's memory, safe for many threads.
+    """Six stores in this process's memory, safe for many threads.
 
     Args:
         clock: where the time comes from; None: the clock in force when a store is used.
@@ -482,6 +484,7 @@ class MemoryBackend:
         self.dead_letters: DeadLetterStore = _DeadLetters(shared)
         self.deliveries: DeliveryStore = _Deliveries(shared)
         self.circuits: CircuitStore = _Circuits(shared)
+        self.redrives: RedriveStore = Redrives(shared.locked)
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -508,9 +508,7 @@ def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecor
     return _changed(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
 
 
-def reopen(
-    record: ClaimRecord | None, key: str, terms: ReopenTerms, *, now: datetime
-) -> ClaimRecord:
+def reopen(record: ClaimRecord | None, key: str, terms: ReopenTerms, *, now: datetime) -> ClaimRecord:
     """Return the record after its message was put back into circulation from a dead letter, as the generation after the letter's.
 
     What was sent, what is in circulation, and what has left the letter's generation behind stays: the caller sees it in the record.
@@ -525,7 +523,8 @@ def reopen(
     ):
         return record
     new = terms.fingerprint or record.fingerprint
-    replaced = tuple(each for each in (*record.replaced, record.fingerprint, *terms.replaced) if each not in (None, new))
+    known = (*record.replaced, record.fingerprint, *terms.replaced)
+    replaced = tuple(each for each in known if each is not None and each != new)
     unsure = record.is_unsure and not terms.not_sent
     return ClaimRecord(
         key=key,
@@ -537,7 +536,7 @@ def reopen(
         note=f"put back from the dead letter {terms.letter_id!r}",
         attempts=record.attempts,
         redriven_from=terms.letter_id,
-        replaced=tuple(dict.fromkeys(cast("tuple[str, ...]", replaced)))[-_REPLACED:],
+        replaced=tuple(dict.fromkeys(replaced))[-_REPLACED:],
         extra=record.extra,
     )
 

@@ -32,7 +32,8 @@ ALLOWED: Final[Mapping[DeadLetterState, frozenset[DeadLetterState]]] = {
 
 def put_back(letter: DeadLetter, redrive_id: str, note: str) -> DeadLetter:
     """Return the letter whose message was put back into circulation."""
-    return _moved(letter, _S.REDRIVING, redrive_id=redrive_id, note=note)
+    moved = _moved(letter, _S.REDRIVING)
+    return letter if moved is letter else attrs.evolve(moved, redrive_id=redrive_id, note=note)
 
 
 def superseded(letter: DeadLetter) -> DeadLetter:
@@ -42,7 +43,8 @@ def superseded(letter: DeadLetter) -> DeadLetter:
 
 def discarded(letter: DeadLetter, note: str) -> DeadLetter:
     """Return the letter that somebody has given up for good."""
-    return _moved(letter, _S.DISCARDED, note=note)
+    moved = _moved(letter, _S.DISCARDED)
+    return letter if moved is letter else attrs.evolve(moved, note=note)
 
 
 def edited(letter: DeadLetter, edit: Edit) -> DeadLetter:
@@ -52,5 +54,5 @@ def edited(letter: DeadLetter, edit: Edit) -> DeadLetter:
     return attrs.evolve(letter, edit=edit, note=edit.why)
 
 
-def _moved(letter: DeadLetter, state: DeadLetterState, **changes: str) -> DeadLetter:
-    return attrs.evolve(letter, state=state, **changes) if state in ALLOWED[letter.state] else letter
+def _moved(letter: DeadLetter, state: DeadLetterState) -> DeadLetter:
+    return attrs.evolve(letter, state=state) if state in ALLOWED[letter.state] else letter

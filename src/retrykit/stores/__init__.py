@@ -29,6 +29,7 @@ from .dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChang
 from .dead_letter_query import DeadLetterQuery
 from .dead_letters import AsyncDeadLetterStore, DeadLetterPage, DeadLetterStore, Facet
 from .deliveries import AsyncDeliveryStore, Delivery, DeliveryEvent, DeliveryFailure, DeliveryStatus, DeliveryStore
+from .redrives import AsyncRedriveStore, AuditEntry, JobChange, RedriveJob, RedriveState, RedriveStore
 from .retries import AsyncRetryStore, DueMessage, RetryStats, RetryStore
 
 __all__ = [
@@ -37,7 +38,9 @@ __all__ = [
     "AsyncClaimStore",
     "AsyncDeadLetterStore",
     "AsyncDeliveryStore",
+    "AsyncRedriveStore",
     "AsyncRetryStore",
+    "AuditEntry",
     "Backend",
     "Circuit",
     "CircuitStore",
@@ -67,9 +70,13 @@ __all__ = [
     "GroupNote",
     "GroupOrder",
     "InProgress",
+    "JobChange",
     "NotDue",
     "Pause",
     "PoisonRule",
+    "RedriveJob",
+    "RedriveState",
+    "RedriveStore",
     "ReopenTerms",
     "Replaced",
     "RetryStats",

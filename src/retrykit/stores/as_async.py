@@ -20,6 +20,7 @@ from .circuits import AsyncCircuitStore
 from .claims import AsyncClaimStore
 from .dead_letters import AsyncDeadLetterStore
 from .deliveries import AsyncDeliveryStore
+from .redrives import AsyncRedriveStore
 from .retries import AsyncRetryStore
 
 __all__ = ["as_async"]
@@ -85,7 +86,7 @@ def _adapt(contract: Callable[[], S], store: object, call: _Caller) -> S:
 
 
 class _AdaptedBackend:
-    """The five stores of a synchronous backend, for asynchronous callers."""
+    """The six stores of a synchronous backend, for asynchronous callers."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -96,6 +97,7 @@ class _AdaptedBackend:
         self.dead_letters: AsyncDeadLetterStore = _adapt(AsyncDeadLetterStore, backend.dead_letters, call)
         self.deliveries: AsyncDeliveryStore = _adapt(AsyncDeliveryStore, backend.deliveries, call)
         self.circuits: AsyncCircuitStore = _adapt(AsyncCircuitStore, backend.circuits, call)
+        self.redrives: AsyncRedriveStore = _adapt(AsyncRedriveStore, backend.redrives, call)
 
     async def aclose(self) -> None:
         if self._worker is not None:
@@ -107,6 +109,6 @@ def as_async(backend: Backend) -> AsyncBackend:
     """Return the asynchronous twin of a synchronous backend. Closing it closes the backend.
 
     Args:
-        backend: one of ours, or any object with the five stores.
+        backend: one of ours, or any object with the six stores.
     """
     return _AdaptedBackend(backend)

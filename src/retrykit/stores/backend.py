@@ -1,4 +1,4 @@
-"""A backend: the five stores that live in one place."""
+"""A backend: the six stores that live in one place."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from .circuits import AsyncCircuitStore, CircuitStore
 from .claims import AsyncClaimStore, ClaimStore
 from .dead_letters import AsyncDeadLetterStore, DeadLetterStore
 from .deliveries import AsyncDeliveryStore, DeliveryStore
+from .redrives import AsyncRedriveStore, RedriveStore
 from .retries import AsyncRetryStore, RetryStore
 
 __all__ = ["AsyncBackend", "Backend"]
 
 
 class Backend(Protocol):
-    """Five stores for synchronous callers; any object that has them is one."""
+    """Six stores for synchronous callers; any object that has them is one."""
 
     @property
     def blocks(self) -> bool:
@@ -46,13 +47,18 @@ class Backend(Protocol):
         """The pauses."""
         ...
 
+    @property
+    def redrives(self) -> RedriveStore:
+        """The redrives and the audit log."""
+        ...
+
     def close(self) -> None:
         """Close what the backend opened itself."""
         ...
 
 
 class AsyncBackend(Protocol):
-    """Five stores for asynchronous callers; any object that has them is one."""
+    """Six stores for asynchronous callers; any object that has them is one."""
 
     @property
     def claims(self) -> AsyncClaimStore:
@@ -77,6 +83,11 @@ class AsyncBackend(Protocol):
     @property
     def circuits(self) -> AsyncCircuitStore:
         """The pauses."""
+        ...
+
+    @property
+    def redrives(self) -> AsyncRedriveStore:
+        """The redrives and the audit log."""
         ...
 
     async def aclose(self) -> None:

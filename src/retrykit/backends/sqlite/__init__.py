@@ -1,4 +1,4 @@
-"""The SQLite backend: all five stores in one file, shared by many threads and processes. The embedded default.
+"""The SQLite backend: all six stores in one file, shared by many threads and processes. The embedded default.
 
 Each operation is one statement or one transaction that is taken for writing from its start, so that read and write are one
 atomic step. The tables carry the prefix ``retrykit_`` and may live in an application's own database. The file is in
@@ -15,6 +15,7 @@ from ...stores.circuits import CircuitStore
 from ...stores.claims import ClaimStore
 from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import DeliveryStore
+from ...stores.redrives import RedriveStore
 from ...stores.retries import RetryStore
 from ...times import Duration
 from .circuits import Circuits
@@ -22,13 +23,14 @@ from .claims import Claims
 from .database import Database
 from .dead_letters import DeadLetters
 from .deliveries import Deliveries
+from .redrives import Redrives
 from .retries import Retries
 
 __all__ = ["SQLiteBackend"]
 
 
 class SQLiteBackend:
-    """Five stores in one SQLite file, safe for many threads and processes.
+    """Six stores in one SQLite file, safe for many threads and processes.
 
     Args:
         path: the file; made when it is not there, in a folder that is.
@@ -61,6 +63,7 @@ class SQLiteBackend:
         self.dead_letters: DeadLetterStore = DeadLetters(self._database)
         self.deliveries: DeliveryStore = Deliveries(self._database)
         self.circuits: CircuitStore = Circuits(self._database)
+        self.redrives: RedriveStore = Redrives(self._database)
 
     def close(self) -> None:
         """Close the connections of all threads. Using the backend afterwards opens new ones."""

@@ -53,7 +53,9 @@ def _last_seen(db: sqlite3.Connection, query: DeadLetterQuery) -> Sequence[tuple
     if query.conditions() or not is_counted(query):
         return [(fingerprint, last) for fingerprint, _, last in _seen(db, query)]
     where, bounds = joined(("letters.fingerprint = value", ()), *between("letters.dead_at", *window(query)))
-    last = f"SELECT max(dead_at) FROM retrykit_dead_letters AS letters INDEXED BY retrykit_dead_letters_seen WHERE {where}"
+    last = (
+        f"SELECT max(dead_at) FROM retrykit_dead_letters AS letters INDEXED BY retrykit_dead_letters_seen WHERE {where}"
+    )
     source, values = counted(db, query, "fingerprint")
     return db.execute(
         f"WITH counted (at, value, amount) AS ({source}), names AS (SELECT DISTINCT value FROM counted), "

@@ -147,9 +147,7 @@ def delete_oldest(db: sqlite3.Connection, query: DeadLetterQuery, before: int, l
         f"INDEXED BY retrykit_dead_letters_age WHERE {where} ORDER BY letters.dead_at, letters.number LIMIT ?)",
         (*values, limit),
     ).rowcount
-    db.execute(
-        "DELETE FROM retrykit_dead_letter_runs WHERE highest < (SELECT min(number) FROM retrykit_dead_letters)"
-    )
+    db.execute("DELETE FROM retrykit_dead_letter_runs WHERE highest < (SELECT min(number) FROM retrykit_dead_letters)")
     return gone
 
 
@@ -184,7 +182,10 @@ def _rarity(
         assert name is not None
         few, values = f"{_ATTRIBUTES} WHERE name = ? AND value = ?", [name, attributes[name]]
     else:
-        few, values = f"retrykit_dead_letters INDEXED BY retrykit_dead_letters_by_{field} WHERE {field} = ?", [fields[field]]
+        few, values = (
+            f"retrykit_dead_letters INDEXED BY retrykit_dead_letters_by_{field} WHERE {field} = ?",
+            [fields[field]],
+        )
     (seen,) = db.execute(f"SELECT count(*) FROM (SELECT 1 FROM {few} LIMIT {_FEW})", values).fetchone()
     if seen < _FEW or field not in COUNTED:
         return seen, 0

@@ -155,8 +155,27 @@ _RECONCILIATION: Final = (
 )
 """Version 4: how far a source of events was compared with the deliveries, and which of those have been silent for long."""
 
-_LETTER_QUERIES: Final = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up)
-"""Version 5: letters are found by every field and attribute, and counted by each within any window."""
+_REDRIVES: Final = (
+    """
+    CREATE TABLE retrykit_redrives (
+        id TEXT NOT NULL PRIMARY KEY, is_active INTEGER NOT NULL, created_at INTEGER NOT NULL, record TEXT NOT NULL)
+    """,
+    "CREATE INDEX retrykit_redrives_age ON retrykit_redrives (created_at DESC, id)",
+    "CREATE INDEX retrykit_redrives_active ON retrykit_redrives (created_at DESC, id) WHERE is_active",
+    "CREATE TABLE retrykit_audit (entry TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL)",
+    "CREATE INDEX retrykit_audit_age ON retrykit_audit (at DESC, entry)",
+    """
+    CREATE TRIGGER retrykit_audit_changed BEFORE UPDATE ON retrykit_audit
+    BEGIN SELECT raise(ABORT, 'the audit log of retrykit is not changed'); END
+    """,
+    """
+    CREATE TRIGGER retrykit_audit_gone BEFORE DELETE ON retrykit_audit
+    BEGIN SELECT raise(ABORT, 'the audit log of retrykit is not shortened'); END
+    """,
+)
+
+_LETTER_QUERIES: Final = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up, *_REDRIVES)
+"""Version 5: letters are found by every field and attribute, and counted by each within any window; redrives and the audit log."""
 
 Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
 

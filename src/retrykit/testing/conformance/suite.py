@@ -125,7 +125,7 @@ class StoreSuite(Generic[S]):
     """What the store is able to beyond its contract: any of "reopen", "processes", "fork", "megabyte", "surrogates"."""
 
     contract: ClassVar[str]
-    """Which of a backend's five stores this is: "claims", "retries", "dead_letters", "deliveries" or "circuits"."""
+    """Which of a backend's six stores this is: "claims", "retries", "dead_letters", "deliveries", "circuits" or "redrives"."""
 
     is_async: ClassVar[bool] = False
     """Whether `make_store` is a coroutine function; set by the class itself."""
