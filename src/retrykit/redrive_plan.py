@@ -126,7 +126,7 @@ def _warnings(
     newer = sum(letter.schema_version > SCHEMA_VERSION for letter in looked_at)
     for count, said in (
         (sent, "had been sent after all; they are resolved instead of being sent again"),
-        (unsure, "may have been sent; the provider is asked before they are sent again"),
+        (unsure, "may have been sent; the provider is asked before they are sent again, unless you say not_sent"),
         (parked, f"were put back {plan.max_redrives} times and more already; they are parked"),
         (newer, "were written by a newer retrykit; they are left alone"),
     ):

@@ -32,6 +32,7 @@ class DeadLetterStats:
     redriving: int = 0
     resolved: int = 0
     discarded: int = 0
+    superseded: int = 0
     died_last_hour: int = 0
     """Letters, whatever became of them since, that died (`dead_lettered_at`) in the last hour: the growth."""
     died_last_day: int = 0
@@ -42,7 +43,7 @@ class DeadLetterStats:
     @property
     def total(self) -> int:
         """All letters."""
-        return self.quarantined + self.redriving + self.resolved + self.discarded
+        return self.quarantined + self.redriving + self.resolved + self.discarded + self.superseded
 
 
 @attrs.frozen
