@@ -275,7 +275,7 @@ def allowance(job: RedriveJob, now: datetime) -> int:
         return 0
     if not job.canary_passed:
         return max(0, job.canary - job.tried)
-    size = min(SLICE, max(job.size * 2, job.canary, 1))
+    size = min(SLICE, max(job.size * 2, job.canary)) if job.canary else SLICE
     if job.rate is not None:
         size = min(size, max(1, int(job.rate * _RATE_SPAN)))
     return size if len(job.watched) * 2 <= job.size else 0
