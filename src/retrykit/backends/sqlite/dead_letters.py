@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import count
+from typing import Final
 
 import attrs
 
 from ...dead_letter import DeadLetter, DeadLetterState
-from ...machines.letter import LetterChange
 from ...stores.dead_letter_figures import DeadLetterStats
 from ...stores.dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChange, GroupOrder
 from ...stores.dead_letter_query import DeadLetterQuery
@@ -19,12 +21,15 @@ from ..cursors import read_cursor, write_cursor
 from .database import Database, Operation
 from .letter_groups import groups, note_of, write_note
 from .letter_rows import delete_oldest, fill, find, insert, is_unfilled, read
-from .letter_sums import add_up_when_due, breakdown, over_time
+from .letter_sums import add_up, add_up_when_due, breakdown, over_time
 from .letter_tables import DAY, HOUR, MINUTE
 from .rows import between, joined, text
 from .spans import window
 
 __all__ = ["DeadLetters"]
+
+_LOOKS: Final = 32
+"""Writes of a process after which it looks what is new."""
 
 
 class DeadLetters(DeadLetterStore):
@@ -32,6 +37,7 @@ class DeadLetters(DeadLetterStore):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._writes = count()
 
     def _put(self, letter: DeadLetter) -> DeadLetter:
         with self._database.transaction() as (db, _):
@@ -44,7 +50,7 @@ class DeadLetters(DeadLetterStore):
                 letter = attrs.evolve(letter, state=DeadLetterState(row[0]))
                 db.execute("DELETE FROM retrykit_dead_letters WHERE id = ?", (text(letter.id),))
             insert(db, letter)
-            add_up_when_due(db)
+            self._add_up(db)
             return letter
 
     def _resolve(self, letter_id: str) -> None:
@@ -54,25 +60,7 @@ class DeadLetters(DeadLetterStore):
                 "ON CONFLICT (id) DO UPDATE SET state = excluded.state, dead_at = iif(record IS NULL, excluded.dead_at, dead_at)",
                 (text(letter_id), DeadLetterState.RESOLVED.value, to_millis(now)),
             )
-            add_up_when_due(db)
-
-    def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None:
-        with self._database.transaction() as (db, _):
-            row = db.execute(
-                "SELECT state, record FROM retrykit_dead_letters WHERE id = ? AND record IS NOT NULL",
-                (text(letter_id),),
-            ).fetchone()
-            if row is None:
-                return None
-            letter = read(letter_id, *row)
-            changed = change(letter)
-            if changed is not letter:
-                db.execute(
-                    "UPDATE retrykit_dead_letters SET state = ?, record = ? WHERE id = ?",
-                    (changed.state.value, changed.to_json(), text(letter_id)),
-                )
-                add_up_when_due(db)
-            return changed
+            self._add_up(db)
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self._database.reading() as (db, _):
@@ -109,14 +97,10 @@ class DeadLetters(DeadLetterStore):
             gone = delete_oldest(db, query, to_millis(before), limit)
             if attrs.evolve(query, since=None, until=None).matches_early(before):
                 where, values = joined(
-                    ("record IS NULL", ()),
-                    *between("dead_at", None, to_millis(before)),
-                    *between("dead_at", *window(query)),
+                    ("record IS NULL", ()), *between("dead_at", None, to_millis(before)), *between("dead_at", *window(query))
                 )
-                db.execute(
-                    f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values
-                )
-            add_up_when_due(db)
+                db.execute(f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values)
+            add_up(db)
             return gone
 
     def _groups(
@@ -162,6 +146,11 @@ class DeadLetters(DeadLetterStore):
             **{state.value: states.get(state.value, 0) for state in DeadLetterState},
         )
 
+    def _add_up(self, db: sqlite3.Connection) -> None:
+        """See now and then whether there is enough to be added to the sums; a process that writes little does so as well."""
+        if next(self._writes) % _LOOKS == 0:
+            add_up_when_due(db)
+
     def _snapshot(self) -> Operation:
         """Give a connection for statements that read the letters as they are at one instant."""
         self._see_all()
@@ -174,4 +163,4 @@ class DeadLetters(DeadLetterStore):
                 return
         with self._database.transaction() as (db, _):
             fill(db)
-            add_up_when_due(db)
+            add_up(db)

@@ -1,9 +1,9 @@
-"""Groups of dead letters in the SQLite file: which there are, by the sums; their figures, by the kinds of their letters."""
+"""Groups of dead letters in the SQLite file: which there are, and what people noted of them."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import attrs
@@ -21,8 +21,8 @@ from ...stores.dead_letter_groups import (
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import from_millis, to_millis
 from .letter_rows import find, read
-from .letter_sums import breakdown, counted, is_counted
-from .rows import between, equal, joined, optional_text, readable, text
+from .letter_sums import breakdown, by_two, first_and_last, is_counted
+from .rows import between, joined, optional_text, readable, text
 from .spans import window
 
 __all__ = ["groups", "note_of", "write_note"]
@@ -39,57 +39,54 @@ def groups(
     now: datetime,
 ) -> DeadLetterGroupPage:
     """Return one page of the groups of a query's letters."""
-    ranks = breakdown(db, query, "fingerprint") if order == "total" else _last_seen(db, query)
-    hidden = set() if muted else _muted(db, now)
-    rows = sorted((-rank, fingerprint) for fingerprint, rank in ranks if fingerprint not in hidden)
+    counts = _counts(db, query)
+    if order == "total":
+        ranks = {fingerprint: sum(states.values()) for fingerprint, states in counts.items()}
+    else:
+        ranks = {fingerprint: last for fingerprint, (_, last) in _seen(db, query, counts).items()}
+    hidden = set[str]() if muted else _muted(db, now)
+    rows = sorted((-rank, fingerprint) for fingerprint, rank in ranks.items() if fingerprint not in hidden)
     if cursor is not None:
         rank, fingerprint = read_group_cursor(cursor)
         rows = [row for row in rows if row > (-rank, text(fingerprint))]
-    page = [_group(db, query, fingerprint, now) for _, fingerprint in rows[:limit]]
+    names = [fingerprint for _, fingerprint in rows[:limit]]
+    seen = _seen(db, query, names)
+    page = [_group(db, query, name, counts[name], seen[name], now) for name in names]
     return DeadLetterGroupPage(page, write_group_cursor(page[-1], order) if len(rows) > limit else None)
 
 
-def _last_seen(db: sqlite3.Connection, query: DeadLetterQuery) -> Sequence[tuple[str, int]]:
-    if query.conditions() or not is_counted(query):
-        return [(fingerprint, last) for fingerprint, _, last in _seen(db, query)]
-    where, bounds = joined(("letters.fingerprint = value", ()), *between("letters.dead_at", *window(query)))
-    last = (
-        f"SELECT max(dead_at) FROM retrykit_dead_letters AS letters INDEXED BY retrykit_dead_letters_seen WHERE {where}"
-    )
-    source, values = counted(db, query, "fingerprint")
-    return db.execute(
-        f"WITH counted (at, value, amount) AS ({source}), names AS (SELECT DISTINCT value FROM counted), "
-        f"seen (value, last) AS (SELECT value, ({last}) FROM names) SELECT value, last FROM seen WHERE last IS NOT NULL",
-        (*values, *bounds),
-    ).fetchall()
+def _counts(db: sqlite3.Connection, query: DeadLetterQuery) -> dict[str, dict[str, int]]:
+    """Return how many letters of each group stand where, by fingerprint and state."""
+    counts = dict[str, dict[str, int]]()
+    if is_counted(query) and not query.conditions():  # the sums know letters by two fields
+        for state in DeadLetterState:
+            for fingerprint, total in breakdown(db, attrs.evolve(query, state=state), "fingerprint"):
+                counts.setdefault(fingerprint, {})[state.value] = total
+    else:
+        for fingerprint, state, total in by_two(db, query, "fingerprint", "state"):
+            counts.setdefault(fingerprint, {})[state] = total
+    return counts
 
 
-def _seen(db: sqlite3.Connection, query: DeadLetterQuery) -> Sequence[tuple[str, int, int]]:
-    """Return when the first and the last letter of each group died."""
-    if not is_counted(query):
-        found = find(db, query)
-        return db.execute(
-            f"SELECT letters.fingerprint, min(letters.dead_at), max(letters.dead_at) {found.source} "
-            "AND letters.fingerprint IS NOT NULL GROUP BY letters.fingerprint",
-            found.values,
-        ).fetchall()
-    fields = {name: text(value) for name, value in query.conditions().items()}
-    where, values = joined(("totals.fingerprint IS NOT NULL", ()), *equal(fields, "totals"))
-    within, bounds = joined(("letters.kind = totals.id", ()), *between("letters.dead_at", *window(query)))
-    letters = f"FROM retrykit_dead_letters AS letters INDEXED BY retrykit_dead_letters_kind WHERE {within}"
-    return db.execute(
-        "SELECT fingerprint, min(first), max(last) FROM (SELECT totals.fingerprint AS fingerprint, "
-        f"(SELECT min(letters.dead_at) {letters}) AS first, (SELECT max(letters.dead_at) {letters}) AS last "
-        f"FROM retrykit_dead_letter_totals AS totals WHERE {where}) WHERE first IS NOT NULL GROUP BY fingerprint",
-        (*bounds, *bounds, *values),
-    ).fetchall()
+def _seen(db: sqlite3.Connection, query: DeadLetterQuery, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return when the first and the last letter of groups died."""
+    if is_counted(query) and not query.conditions():
+        where, values = joined(("fingerprint = ?", ()), *between("dead_at", *window(query)))
+        letters = f"FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_seen WHERE {where}"
+        ends = f"SELECT (SELECT min(dead_at) {letters}), (SELECT max(dead_at) {letters})"
+        return {name: db.execute(ends, (name, *values) * 2).fetchone() for name in names}
+    return {name: ends for name, *ends in first_and_last(db, query, "fingerprint")}
 
 
-def _group(db: sqlite3.Connection, query: DeadLetterQuery, fingerprint: str, now: datetime) -> DeadLetterGroup:
-    own = attrs.evolve(query, fingerprint=fingerprint)
-    ((_, first, last),) = _seen(db, own)
-    states = breakdown(db, own, "state")
-    letters = _newest(db, own)
+def _group(
+    db: sqlite3.Connection,
+    query: DeadLetterQuery,
+    fingerprint: str,
+    counts: Mapping[str, int],
+    seen: tuple[int, int],
+    now: datetime,
+) -> DeadLetterGroup:
+    letters = _newest(db, attrs.evolve(query, fingerprint=fingerprint))
     note = note_of(db, fingerprint)
     with readable(f"the group {fingerprint!r}"):
         return DeadLetterGroup(
@@ -98,9 +95,9 @@ def _group(db: sqlite3.Connection, query: DeadLetterQuery, fingerprint: str, now
             error_code=letters[0].error_code,
             provider=letters[0].provider,
             error_message=letters[0].error_message,
-            counts={DeadLetterState(state): total for state, total in states},
-            first_seen=from_millis(first),
-            last_seen=from_millis(last),
+            counts={DeadLetterState(state): total for state, total in counts.items()},
+            first_seen=from_millis(seen[0]),
+            last_seen=from_millis(seen[1]),
             letter_ids=tuple(letter.id for letter in letters),
             **attrs.asdict(attrs.evolve(note, muted=note.is_muted(now))),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import attrs
@@ -12,7 +13,7 @@ from ...dead_letter import DeadLetter, DeadLetterState
 from ...errors import RetrykitError
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
-from .letter_tables import COMPARED, COUNTED, DAY, HOUR, MINUTE
+from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND
 from .rows import DAMAGE, Condition, between, equal, joined, optional_text, readable, text
 from .spans import pieces, window
 
@@ -40,13 +41,20 @@ def read(letter_id: str, state: str, record: str) -> DeadLetter:
 
 def insert(db: sqlite3.Connection, letter: DeadLetter) -> None:
     """Write a letter of which there is no row."""
-    columns = {"id": text(letter.id), "record": letter.to_json(), **_columns(letter)}
+    columns: dict[str, str | int | None] = {"id": text(letter.id), "record": letter.to_json(), **_columns(letter)}
+    columns["kind"] = _kind(db, columns)
     number = db.execute(
         f"INSERT INTO retrykit_dead_letters ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
         tuple(columns.values()),
     ).lastrowid
     assert number is not None
     _write_attributes(db, number, letter)
+
+
+def _kind(db: sqlite3.Connection, columns: Mapping[str, str | int | None]) -> int | None:
+    values = [columns[name] for name in COUNTED]
+    known: tuple[int] | None = db.execute(KIND_OF, values).fetchone()
+    return db.execute(NEW_KIND, values).lastrowid if known is None else known[0]
 
 
 def _columns(letter: DeadLetter) -> dict[str, str | int | None]:
@@ -120,8 +128,8 @@ def find(db: sqlite3.Connection, query: DeadLetterQuery, *, before: int = sys.ma
     field, name = _rarest(db, fields, attributes)
     where = list[Condition]()
     if name is None:
-        index = f"by_{field}" if field else "order"
-        source = f"retrykit_dead_letters AS letters INDEXED BY retrykit_dead_letters_{index}"
+        index = f"INDEXED BY retrykit_dead_letters_by_{field}" if field else "NOT INDEXED"
+        source = f"retrykit_dead_letters AS letters {index}"
         number = "letters.number"
     else:
         source = (

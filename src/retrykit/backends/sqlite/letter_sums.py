@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 from ...stores.dead_letter_query import DeadLetterQuery
@@ -20,10 +21,8 @@ from .spans import Piece, pieces, window
 
 __all__ = ["add_up", "add_up_when_due", "breakdown", "counted", "is_counted", "over_time"]
 
-_DUE: Final = 500
-"""Rows of the minutes that may be new before they are added to the sums: reading them takes well below a millisecond."""
-_AT_ONCE: Final = 200_000
-"""Sums that are held in memory."""
+_DUE: Final = 1000
+"""Rows of the minutes that may be new before they are added to the sums: reading them takes about a millisecond."""
 
 _LENGTHS: Final = (1, MINUTE, HOUR * MINUTE, DAY * MINUTE)
 
@@ -62,6 +61,43 @@ def over_time(
     ).fetchall()
 
 
+def by_two(db: sqlite3.Connection, query: DeadLetterQuery, field: str, other: str) -> list[tuple[str, str, int]]:
+    """Return how many letters of a query have which values in two fields, neither of them empty."""
+    if not is_counted(query):
+        found = find(db, query)
+        return db.execute(
+            f"SELECT letters.{field}, letters.{other}, count(*) {found.source} AND letters.{field} IS NOT NULL "
+            f"AND letters.{other} IS NOT NULL GROUP BY 1, 2",
+            found.values,
+        ).fetchall()
+    source, amount, values = _kinds(query, field)
+    return db.execute(
+        f"SELECT totals.{field}, totals.{other}, sum({amount}) {source} AND totals.{other} IS NOT NULL "
+        f"GROUP BY 1, 2 HAVING sum({amount}) > 0",
+        values,
+    ).fetchall()
+
+
+def first_and_last(db: sqlite3.Connection, query: DeadLetterQuery, field: str) -> list[tuple[str, int, int]]:
+    """Return when the first and the last of the letters with each value in a field died, in milliseconds."""
+    if not is_counted(query):
+        found = find(db, query)
+        return db.execute(
+            f"SELECT letters.{field}, min(letters.dead_at), max(letters.dead_at) {found.source} "
+            f"AND letters.{field} IS NOT NULL GROUP BY 1",
+            found.values,
+        ).fetchall()
+    where, values = joined(*_of_kinds(query), (f"totals.{field} IS NOT NULL", ()))
+    within, bounds = joined(("kind = totals.id", ()), *between("dead_at", *window(query)))
+    letters = f"FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_kind WHERE {within}"
+    return db.execute(
+        f"WITH kinds (value, first, last) AS (SELECT totals.{field}, (SELECT min(dead_at) {letters}), "
+        f"(SELECT max(dead_at) {letters}) FROM retrykit_dead_letter_totals AS totals WHERE {where}) "
+        "SELECT value, min(first), max(last) FROM kinds WHERE first IS NOT NULL GROUP BY value",
+        (*bounds, *bounds, *values),
+    ).fetchall()
+
+
 def counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: int = DAY * MINUTE) -> Sql:
     """Return the SELECT that counts the letters of a query by a field.
 
@@ -81,7 +117,8 @@ def counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: in
         return f"SELECT letters.dead_at, letters.{by}, 1 {found.source} AND letters.{by} IS NOT NULL", found.values
     start, end = window(query)
     if len(fields) > 1:
-        return _by_kinds(fields, by, start, end)
+        source, amount, values = _kinds(query, by)
+        return f"SELECT {'0' if amount != '1' else 'letters.dead_at'}, totals.{by}, {amount} {source}", values
     if start is None and end is None:
         parts = [_ever(fields, by), _new(fields, by, None, None)]
     else:
@@ -167,17 +204,23 @@ def _by_letters(fields: dict[str, str], by: str, first: int | None, before: int 
     )
 
 
-def _by_kinds(fields: dict[str, str], by: str, start: int | None, end: int | None) -> Sql:
+def _of_kinds(query: DeadLetterQuery) -> list[Condition]:
+    return equal({name: text(value) for name, value in query.conditions().items()}, "totals")
+
+
+def _kinds(query: DeadLetterQuery, by: str) -> tuple[str, str, tuple[object, ...]]:
+    """Return the FROM and WHERE of a query's letters by their kinds, what to add up, and the values."""
+    start, end = window(query)
     where, values = joined(
-        *equal(fields, "totals"), (f"totals.{by} IS NOT NULL", ()), *between("letters.dead_at", start, end)
+        *_of_kinds(query), (f"totals.{by} IS NOT NULL", ()), *between("letters.dead_at", start, end)
     )
     if start is None and end is None:
-        return f"SELECT 0, totals.{by}, totals.total FROM retrykit_dead_letter_totals AS totals WHERE {where}", values
-    return (
-        f"SELECT letters.dead_at, totals.{by}, 1 FROM retrykit_dead_letter_totals AS totals CROSS JOIN retrykit_dead_letters "
-        f"AS letters INDEXED BY retrykit_dead_letters_kind ON letters.kind = totals.id WHERE {where}",
-        values,
+        return f"FROM retrykit_dead_letter_totals AS totals WHERE {where}", "totals.total", values
+    source = (
+        "FROM retrykit_dead_letter_totals AS totals CROSS JOIN retrykit_dead_letters AS letters "
+        f"INDEXED BY retrykit_dead_letters_kind ON letters.kind = totals.id WHERE {where}"
     )
+    return source, "1", values
 
 
 def add_up_when_due(db: sqlite3.Connection) -> None:
@@ -198,30 +241,39 @@ def add_up(db: sqlite3.Connection) -> None:
         "CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind "
         "WHERE minutes.total <> minutes.added ORDER BY minutes.minute"
     )
-    amounts, values = Counter[tuple[int, int, int]](), dict[int, list[tuple[str, str]]]()
+    values = dict[int, list[tuple[str, str]]]()
+    amounts = Counter[tuple[int, int, int]]()
     for minute, kind, amount, *fields in rows:
         if kind not in values:
             values[kind] = [(name, value) for name, value in zip(COUNTED, fields, strict=True) if value is not None]
         amounts[0, 0, kind] += amount
         amounts[HOUR, minute // HOUR, kind] += amount
         amounts[DAY, minute // DAY, kind] += amount
-    sums = Counter[tuple[int, int, str, str, str, str]]()
-    for (span, bucket, kind), amount in amounts.items():
-        for field, value in [("", ""), *values[kind]]:
-            for by_field, by_value in values[kind]:
-                if field != by_field:
-                    sums[span, bucket, field, value, by_field, by_value] += amount
-        if len(sums) > _AT_ONCE:
-            _write(db, sums.items())
-            sums.clear()
-    _write(db, sums.items())
+    for (span, bucket), kinds in groupby(sorted(amounts.items()), lambda item: item[0][:2]):
+        _write(db, span, bucket, ((values[kind], amount) for (_, _, kind), amount in kinds))
     db.execute("DELETE FROM retrykit_dead_letter_minutes WHERE total <> added AND total = 0")
     db.execute("UPDATE retrykit_dead_letter_minutes SET added = total WHERE total <> added")
     db.execute("DELETE FROM retrykit_dead_letter_totals WHERE total = 0")
 
 
-def _write(db: sqlite3.Connection, sums: Iterable[tuple[tuple[int, int, str, str, str, str], int]]) -> None:
-    changed = sorted((*key, amount) for key, amount in sums if amount)
+def _write(
+    db: sqlite3.Connection, span: int, bucket: int, kinds: Iterable[tuple[Sequence[tuple[str, str]], int]]
+) -> None:
+    """Add letters, given as the values of a kind and their number, to the sums of one stretch."""
+    sums = dict[tuple[str, str], Counter[tuple[str, str]]]()
+    for values, amount in kinds:
+        for field in (("", ""), *values):
+            if field not in sums:
+                sums[field] = Counter()
+            row = sums[field]
+            for by in values:
+                row[by] += amount
+    changed = sorted(
+        (span, bucket, *field, *by, amount)
+        for field, row in sums.items()
+        for by, amount in row.items()
+        if amount and field[0] != by[0]
+    )
     db.executemany(
         "INSERT INTO retrykit_dead_letter_sums VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (span, bucket, field, value, by_field, by_value) DO UPDATE SET total = total + excluded.total",

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["AFTER_FILLING", "BEFORE_FILLING", "COMPARED", "COUNTED", "DAY", "HOUR", "MINUTE", "SPANS"]
+__all__ = ["AFTER_FILLING", "BEFORE_FILLING", "COMPARED", "COUNTED", "DAY", "HOUR", "KIND_OF", "MINUTE", "NEW_KIND", "SPANS"]
 
 COUNTED: Final = (
     "campaign_id",
@@ -46,7 +46,12 @@ DAY: Final = 24 * 60
 SPANS: Final = (HOUR, DAY)
 
 _SAME: Final = " AND ".join(f"{name} IS new.{name}" for name in COUNTED)
-_KIND: Final = f"(SELECT id FROM retrykit_dead_letter_totals WHERE {_SAME})"
+
+KIND_OF: Final = f"SELECT id FROM retrykit_dead_letter_totals WHERE {' AND '.join(f'{name} IS ?' for name in COUNTED)}"
+"""The kind of these values."""
+NEW_KIND: Final = (
+    f"INSERT INTO retrykit_dead_letter_totals ({', '.join(COUNTED)}, total) VALUES ({', '.join('?' * len(COUNTED))}, 0)"
+)
 
 
 def _floor(number: str, length: int) -> str:
@@ -54,37 +59,36 @@ def _floor(number: str, length: int) -> str:
     return f"(({number} - ({number} % {length} + {length}) % {length}) / {length})"
 
 
-def _minute(row: str) -> str:
-    return _floor(f"coalesce({row}dead_at, 0)", MINUTE)
+def _bucket(row: str, span: int) -> str:
+    return _floor(f"coalesce({row}dead_at, 0)", span * MINUTE)
 
 
-def _one_more_in_run(span: int) -> str:
-    bucket = _floor("coalesce(new.dead_at, 0)", span * MINUTE)
-    return f"""
-        INSERT INTO retrykit_dead_letter_runs (span, bucket, lowest, highest) SELECT {span}, {bucket}, new.number, new.number
-            WHERE NOT EXISTS (SELECT 1 FROM retrykit_dead_letter_runs WHERE span = {span} AND bucket = {bucket});
-        UPDATE retrykit_dead_letter_runs SET lowest = min(lowest, new.number), highest = max(highest, new.number)
-            WHERE span = {span} AND bucket = {bucket};
-    """
-
-
-# Not with ON CONFLICT: the clause of the statement that a trigger runs for, such as INSERT OR REPLACE, would go before it.
-_ONE_MORE: Final = f"""
+_NAME_KIND: Final = f"""
     INSERT INTO retrykit_dead_letter_totals ({", ".join(COUNTED)}, total)
         SELECT {", ".join(f"new.{name}" for name in COUNTED)}, 0
         WHERE NOT EXISTS (SELECT 1 FROM retrykit_dead_letter_totals WHERE {_SAME});
-    UPDATE retrykit_dead_letter_totals SET total = total + 1 WHERE {_SAME};
-    UPDATE retrykit_dead_letters SET kind = {_KIND} WHERE number = new.number;
-    INSERT INTO retrykit_dead_letter_minutes (minute, kind, total, added) SELECT {_minute("new.")}, {_KIND}, 0, 0
-        WHERE NOT EXISTS (SELECT 1 FROM retrykit_dead_letter_minutes WHERE minute = {_minute("new.")} AND kind = {_KIND});
-    UPDATE retrykit_dead_letter_minutes SET total = total + 1 WHERE minute = {_minute("new.")} AND kind = {_KIND};
-    {"".join(map(_one_more_in_run, SPANS))}
+    UPDATE retrykit_dead_letters SET kind = (SELECT id FROM retrykit_dead_letter_totals WHERE {_SAME})
+        WHERE number = new.number;
 """
+
+_ONE_MORE: Final = f"""
+    UPDATE retrykit_dead_letter_totals SET total = total + 1 WHERE id = new.kind;
+    INSERT INTO retrykit_dead_letter_minutes (minute, kind, total, added) VALUES ({_bucket("new.", 1)}, new.kind, 1, 0)
+        ON CONFLICT (minute, kind) DO UPDATE SET total = total + 1;
+""" + "".join(
+    f"""
+    INSERT INTO retrykit_dead_letter_runs (span, bucket, lowest, highest)
+        VALUES ({span}, {_bucket("new.", span)}, new.number, new.number)
+        ON CONFLICT (span, bucket) DO UPDATE SET lowest = min(lowest, new.number), highest = max(highest, new.number);
+    """
+    for span in SPANS
+)
+
 _ONE_LESS: Final = f"""
     UPDATE retrykit_dead_letter_totals SET total = total - 1 WHERE id = old.kind;
-    UPDATE retrykit_dead_letter_minutes SET total = total - 1 WHERE minute = {_minute("old.")} AND kind = old.kind;
+    UPDATE retrykit_dead_letter_minutes SET total = total - 1 WHERE minute = {_bucket("old.", 1)} AND kind = old.kind;
     DELETE FROM retrykit_dead_letter_minutes
-        WHERE minute = {_minute("old.")} AND kind = old.kind AND total = 0 AND added = 0;
+        WHERE minute = {_bucket("old.", 1)} AND kind = old.kind AND total = 0 AND added = 0;
 """
 
 _INDEX_OF: Final = {
@@ -148,7 +152,7 @@ AFTER_FILLING: Final = (
     """,
     f"""
     INSERT INTO retrykit_dead_letter_minutes (minute, kind, total, added)
-        SELECT {_minute("")}, kind, count(*), 0 FROM retrykit_dead_letters WHERE record IS NOT NULL GROUP BY 1, 2
+        SELECT {_bucket("", 1)}, kind, count(*), 0 FROM retrykit_dead_letters WHERE record IS NOT NULL GROUP BY 1, 2
     """,
     """
     CREATE INDEX retrykit_dead_letter_minutes_new ON retrykit_dead_letter_minutes (minute, kind) WHERE total <> added
@@ -166,7 +170,7 @@ AFTER_FILLING: Final = (
     """,
     *(
         f"""
-        INSERT INTO retrykit_dead_letter_runs SELECT {span}, {_floor("coalesce(dead_at, 0)", span * MINUTE)},
+        INSERT INTO retrykit_dead_letter_runs SELECT {span}, {_bucket("", span)},
             min(number), max(number) FROM retrykit_dead_letters WHERE record IS NOT NULL GROUP BY 2
         """
         for span in SPANS
@@ -185,7 +189,6 @@ AFTER_FILLING: Final = (
         if name != "state"
     ),
     "CREATE INDEX retrykit_dead_letters_by_state ON retrykit_dead_letters (state, number, dead_at)",
-    "CREATE INDEX retrykit_dead_letters_order ON retrykit_dead_letters (number, dead_at) WHERE record IS NOT NULL",
     "CREATE INDEX retrykit_dead_letters_early ON retrykit_dead_letters (dead_at) WHERE record IS NULL",
     "CREATE INDEX retrykit_dead_letters_kind ON retrykit_dead_letters (kind, dead_at) WHERE kind IS NOT NULL",
     """
@@ -197,13 +200,22 @@ AFTER_FILLING: Final = (
         WHERE state = 'quarantined' AND record IS NOT NULL
     """,
     f"""
-    CREATE TRIGGER retrykit_dead_letter_put AFTER INSERT ON retrykit_dead_letters WHEN new.record IS NOT NULL
+    CREATE TRIGGER retrykit_dead_letter_put AFTER INSERT ON retrykit_dead_letters WHEN new.kind IS NOT NULL
     BEGIN {_ONE_MORE} END
     """,
     f"""
-    CREATE TRIGGER retrykit_dead_letter_changed AFTER UPDATE OF {", ".join(COUNTED)}, dead_at ON retrykit_dead_letters
-        WHEN new.record IS NOT NULL
-        AND ({" OR ".join(f"new.{name} IS NOT old.{name}" for name in (*COUNTED, "dead_at"))})
+    CREATE TRIGGER retrykit_dead_letter_named AFTER INSERT ON retrykit_dead_letters
+        WHEN new.kind IS NULL AND new.record IS NOT NULL
+    BEGIN {_NAME_KIND} END
+    """,
+    f"""
+    CREATE TRIGGER retrykit_dead_letter_changed AFTER UPDATE OF {", ".join(COUNTED)} ON retrykit_dead_letters
+        WHEN new.record IS NOT NULL AND ({" OR ".join(f"new.{name} IS NOT old.{name}" for name in COUNTED)})
+    BEGIN {_NAME_KIND} END
+    """,
+    f"""
+    CREATE TRIGGER retrykit_dead_letter_moved AFTER UPDATE OF kind, dead_at ON retrykit_dead_letters
+        WHEN new.kind IS NOT NULL AND (new.kind IS NOT old.kind OR new.dead_at IS NOT old.dead_at)
     BEGIN {_ONE_LESS} {_ONE_MORE} END
     """,
     f"""
