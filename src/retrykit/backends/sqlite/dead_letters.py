@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from ...dead_letter import DeadLetter, DeadLetterState
+from ...machines.letter import LetterChange
 from ...stores.dead_letter_figures import DeadLetterStats
 from ...stores.dead_letter_groups import DeadLetterGroup, DeadLetterGroupPage, GroupChange, GroupOrder
 from ...stores.dead_letter_query import DeadLetterQuery
@@ -61,6 +62,24 @@ class DeadLetters(DeadLetterStore):
                 (text(letter_id), DeadLetterState.RESOLVED.value, to_millis(now)),
             )
             self._add_up(db)
+
+    def _change(self, letter_id: str, change: LetterChange) -> DeadLetter | None:
+        with self._database.transaction() as (db, _):
+            row = db.execute(
+                "SELECT state, record FROM retrykit_dead_letters WHERE id = ? AND record IS NOT NULL",
+                (text(letter_id),),
+            ).fetchone()
+            if row is None:
+                return None
+            letter = read(letter_id, *row)
+            changed = change(letter)
+            if changed is not letter:
+                db.execute(
+                    "UPDATE retrykit_dead_letters SET state = ?, record = ? WHERE id = ?",
+                    (changed.state.value, changed.to_json(), text(letter_id)),
+                )
+                add_up_when_due(db)
+            return changed
 
     def _get(self, letter_id: str) -> DeadLetter | None:
         with self._database.reading() as (db, _):
