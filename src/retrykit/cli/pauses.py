@@ -1,0 +1,71 @@
+"""`retrykit pause`, `resume` and `pauses`: stop a campaign, a provider or a tenant for the whole fleet, and let it go on."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import click
+
+from ..clock import current_clock
+from ..times import read_instant, seconds, to_iso
+from .backend import opened, with_backend
+from .output import as_json, console, printable, table
+
+__all__ = ["pause", "pauses", "resume"]
+
+
+@click.command()
+@click.argument("key", metavar="campaign:NAME|provider:NAME|tenant:NAME")
+@with_backend
+@click.option("--reason", required=True, help="Why, for whoever finds it paused.")
+@click.option("--by", required=True, envvar="USER", help="Who pauses it.  [default: the user]")
+@click.option("--for", "length", help="End it by itself after a time, such as 2h.")
+@click.option("--until", help="End it by itself at an instant, such as 2026-01-31T08:00:00Z.")
+def pause(key: str, url: str | None, reason: str, by: str, length: str | None, until: str | None) -> None:
+    """Let the messages of a campaign, a provider or a tenant wait; no attempt is lost."""
+    if length is not None and until is not None:
+        raise click.UsageError("give --for or --until, not both")
+    with opened(url) as backend:
+        now = current_clock().now()
+        end = None if until is None else read_instant(until, now, "--until")
+        if length is not None:
+            end = now + timedelta(seconds=seconds(length, "--for", positive=True))
+        made = backend.circuits.pause(key, reason=reason, by=by, until=end)
+    ends = "until it is resumed" if made.until is None else f"until {to_iso(made.until)}"
+    console().print(f"{printable(made.key)} is paused {ends}")
+
+
+@click.command()
+@click.argument("key", metavar="campaign:NAME|provider:NAME|tenant:NAME")
+@with_backend
+def resume(key: str, url: str | None) -> None:
+    """Let what was paused go on. Exits with 1 if it was not paused."""
+    with opened(url) as backend:
+        was_paused = backend.circuits.resume(key)
+    console().print(f"{printable(key)} goes on" if was_paused else f"{printable(key)} was not paused")
+    if not was_paused:
+        raise SystemExit(1)
+
+
+@click.command()
+@with_backend
+@as_json
+def pauses(url: str | None, json_: bool) -> None:
+    """List what is paused. With --json, one JSON object a line."""
+    with opened(url) as backend:
+        found = backend.circuits.pauses()
+    if json_:
+        for each in found:
+            until = each.until and to_iso(each.until)
+            click.echo(
+                json.dumps(
+                    {"key": each.key, "reason": each.reason, "by": each.by, "since": to_iso(each.since), "until": until}
+                )
+            )
+        return
+    made = table("" if found else "nothing is paused", "paused", "by", "since", "until", "reason")
+    for each in found:
+        until = "" if each.until is None else to_iso(each.until)
+        made.add_row(each.key, each.by, to_iso(each.since), until, each.reason)
+    console().print(made)
