@@ -22,7 +22,7 @@ from .errors import InvalidPayloadError
 from .failure import ErrorClass, ErrorGroup
 from .times import from_iso, from_millis, to_iso, utc
 
-__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "dead_letter_id", "dead_letter_schema"]
+__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "PayloadState", "dead_letter_id", "dead_letter_schema"]
 
 SCHEMA_VERSION: Final = 1
 
@@ -38,6 +38,19 @@ class DeadLetterState(StrEnum):
     """Its message was sent after all."""
     DISCARDED = "discarded"
     """Given up for good; the evidence stays."""
+
+
+class PayloadState(StrEnum):
+    """What a dead letter holds of its message: of the payload and of the attributes."""
+
+    COMPLETE = "complete"
+    """All, as it came in."""
+    ENCRYPTED = "encrypted"
+    """All, for whoever has the cipher."""
+    MASKED = "masked"
+    """Enough to see what it was; some values are replaced for good."""
+    WITHHELD = "withheld"
+    """Nothing of the payload."""
 
 
 def dead_letter_id(message_id: str, generation: int) -> str:
@@ -116,7 +129,13 @@ class DeadLetter:
     state: DeadLetterState = DeadLetterState.QUARANTINED
     redrive_count: int = 0
     original_payload: bytes
-    """What came in, byte for byte."""
+    """What came in, byte for byte; or what is kept of it, as `payload_state` says."""
+    payload_state: PayloadState = PayloadState.COMPLETE
+    """What is kept of the message. Only a complete or encrypted one can be put back into circulation."""
+    payload_cipher: str | None = None
+    """The name of the cipher that an encrypted payload is for."""
+    capture_note: str = ""
+    """What was left out when the letter was written, and why; empty where nothing was."""
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
     schema_version: int = SCHEMA_VERSION
     extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
@@ -161,6 +180,9 @@ class DeadLetter:
             "redrive_count": self.redrive_count,
             "original_payload": payload,
             "original_payload_encoding": encoding,
+            "payload_state": self.payload_state.value,
+            "payload_cipher": self.payload_cipher,
+            "capture_note": self.capture_note,
             "attributes": dict(self.attributes),
         }
 
@@ -230,6 +252,9 @@ class DeadLetter:
             attempts=tuple(Attempt.from_dict(attempt) for attempt in attempts),
             state=DeadLetterState(cast("str", rest.pop("state", DeadLetterState.QUARANTINED.value))),
             original_payload=body,
+            payload_state=PayloadState(cast("str", rest.pop("payload_state", PayloadState.COMPLETE.value))),
+            payload_cipher=_text(rest, "payload_cipher"),
+            capture_note=_text(rest, "capture_note") or "",
             attributes=_texts(rest, "attributes"),
             source=_text(rest, "source"),
             campaign_id=_text(rest, "campaign_id"),

@@ -106,6 +106,7 @@ def test_record_without_several_required_fields_names_all_of_them():
         ("last_failed_at", "9999-12-31T23:59:59-12:00", "last_failed_at is 9999-12-31T23:59:59-12:00; allowed are the"),
         ("reason", "boredom", "'boredom' is not a valid DeadLetterReason"),
         ("state", "lost", "'lost' is not a valid DeadLetterState"),
+        ("payload_state", "half", "'half' is not a valid PayloadState"),
         ("error_class", "internal", "'internal' is the name of an error group, not of a class"),
         ("error_class", "Not A Class", "the error class is 'Not A Class'; allowed are"),
         ("error_group", "nobody", "the group of 'mailbox_full' is 'nobody'; allowed are"),

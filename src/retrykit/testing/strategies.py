@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..codec import JSON
-from ..dead_letter import DeadLetter, DeadLetterState, dead_letter_id
+from ..dead_letter import DeadLetter, DeadLetterState, PayloadState, dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, DispositionKind
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from ..lease import Lease
@@ -156,6 +156,9 @@ letters: Final[SearchStrategy[DeadLetter]] = st.builds(
     state=st.sampled_from(DeadLetterState),
     redrive_count=st.integers(0, 100),
     original_payload=st.binary(max_size=60) | any_text.map(lambda text: text.encode("utf-8", "surrogatepass")),
+    payload_state=st.sampled_from(PayloadState),
+    payload_cipher=st.none() | any_text,
+    capture_note=any_text,
     attributes=_attributes,
     extra=st.dictionaries(any_text.map(lambda name: f"x-{name}"), json_values, max_size=2),
 )
