@@ -279,7 +279,7 @@ def _text(rest: dict[str, JSON], name: str) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is not None and not isinstance(value, str):
-        raise InvalidPayloadError(f"{name} is {value!r}; allowed is text")
+        raise InvalidPayloadError(f"{name} is of type {type(value).__name__}; allowed is text")
     return value
 
 
@@ -293,7 +293,7 @@ def _number(rest: dict[str, JSON], name: str, default: int) -> int:
 def _texts(rest: dict[str, JSON], name: str) -> dict[str, str]:
     value = rest.pop(name, {})
     if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value.values()):
-        raise InvalidPayloadError(f"{name} is {value!r}; allowed is text by name")
+        raise InvalidPayloadError(f"{name} is of type {type(value).__name__}; allowed is text by name")
     return cast("dict[str, str]", dict(value))
 
 

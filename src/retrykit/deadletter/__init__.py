@@ -7,10 +7,27 @@ TYPE_CHECKING = False  # as in `retrykit` itself
 if TYPE_CHECKING:
     from .capture import Capture
     from .payload import Cipher, message_of, payload_of
+    from .retention import Retention, RetentionReport
+    from .transfer import (
+        BrokenLine,
+        ImportReport,
+        export_letters,
+        export_letters_async,
+        import_letters,
+        import_letters_async,
+    )
 
 __all__ = [
+    "BrokenLine",
     "Capture",
     "Cipher",
+    "ImportReport",
+    "Retention",
+    "RetentionReport",
+    "export_letters",
+    "export_letters_async",
+    "import_letters",
+    "import_letters_async",
     "message_of",
     "payload_of",
 ]
@@ -18,6 +35,8 @@ __all__ = [
 _HOMES = {
     ".capture": "Capture",
     ".payload": "Cipher message_of payload_of",
+    ".retention": "Retention RetentionReport",
+    ".transfer": ("BrokenLine ImportReport export_letters export_letters_async import_letters import_letters_async"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
