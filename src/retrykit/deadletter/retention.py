@@ -8,9 +8,9 @@ of processes at once: each letter is deleted and counted once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import attrs
 
@@ -21,6 +21,7 @@ from ..dead_letter import DeadLetterState
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup
 from ..stores import AsyncDeadLetterStore, DeadLetterQuery, DeadLetterStore
+from ..stores.dead_letters import Facet
 from ..times import Duration, seconds, utc
 
 __all__ = ["Retention", "RetentionReport"]
@@ -161,7 +162,7 @@ class Retention:
             return self.times, self.default
         if state is not DeadLetterState.QUARANTINED or self.quarantined is None:
             return {}, None
-        return ({}, self.quarantined) if isinstance(self.quarantined, float) else (self.quarantined, None)
+        return (self.quarantined, None) if isinstance(self.quarantined, Mapping) else ({}, self.quarantined)
 
     def _each(
         self,
@@ -176,14 +177,19 @@ class Retention:
             counts = quarantined if state is DeadLetterState.QUARANTINED else finished
             if not times and default is None:
                 continue
-            groups = yield from do(store.top, "error_group", query=DeadLetterQuery(state=state), limit=_ALL)
-            for group, _ in groups:
+            for group in (yield from _values(store, "error_group", DeadLetterQuery(state=state))):
                 of_group = DeadLetterQuery(state=state, error_group=ErrorGroup(group))
-                for name, _ in (yield from do(store.top, "error_class", query=of_group, limit=_ALL)):
+                for name in (yield from _values(store, "error_class", of_group)):
                     time = times.get(name, times.get(group, default))
                     if time is not None:
                         counts[name] += yield from act(attrs.evolve(of_group, error_class=name), _before(now, time))
         return RetentionReport(finished=+finished, quarantined=+quarantined)
+
+
+def _values(store: DeadLetterStore | AsyncDeadLetterStore, facet: Facet, query: DeadLetterQuery) -> Steps[list[str]]:
+    """Return the values that letters have in a field."""
+    counted = yield from do(store.top, facet, query=query, limit=_ALL)
+    return [value for value, _ in cast("Sequence[tuple[str, int]]", counted)]
 
 
 def _before(now: datetime, time: float) -> datetime:
