@@ -8,9 +8,9 @@ of processes at once: each letter is deleted and counted once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -188,8 +188,8 @@ class Retention:
 
 def _values(store: DeadLetterStore | AsyncDeadLetterStore, facet: Facet, query: DeadLetterQuery) -> Steps[list[str]]:
     """Return the values that letters have in a field."""
-    counted = yield from do(store.top, facet, query=query, limit=_ALL)
-    return [value for value, _ in cast("Sequence[tuple[str, int]]", counted)]
+    counted: Any = yield from do(store.top, facet, query=query, limit=_ALL)
+    return [value for value, _ in counted]
 
 
 def _before(now: datetime, time: float) -> datetime:
