@@ -41,6 +41,8 @@ _MANY: Final = 1_000
 
 _KEY_BYTES: Final = 16
 
+_HASH: Final = "hmac-sha256:"
+
 _FOUND_BY: Final = frozenset({"campaign_id", "provider", "source", "tenant", "template_id"})
 """Attributes that name no person: letters are found by them."""
 
@@ -130,7 +132,7 @@ class Capture:
         """Return what stands for a recipient in the letters, to find them by. Upper and lower case are one.
 
         Args:
-            address: the recipient; of ``Ada <ada@example.org>`` what stands in the brackets.
+            address: the recipient; of ``Ada <ada@example.org>`` what stands in the brackets. What is a hash already stays one.
 
         Raises:
             ConfigurationError: there is no `hash_recipient`.
@@ -142,8 +144,10 @@ class Capture:
         """
         if self.hash_recipient is None:
             raise ConfigurationError("recipients are not hashed: the capture has no hash_recipient")
+        if address.startswith(_HASH):
+            return address
         data = address_of(address).casefold().encode("utf-8", "surrogatepass")
-        return f"hmac-sha256:{hmac.new(self.hash_recipient, data, hashlib.sha256).hexdigest()}"
+        return f"{_HASH}{hmac.new(self.hash_recipient, data, hashlib.sha256).hexdigest()}"
 
     def apply(self, letter: DeadLetter) -> DeadLetter:
         """Return what is kept of a letter.
@@ -153,10 +157,10 @@ class Capture:
         """
         shown, why = self._redacted(letter)
         secrets = self._secrets(letter)
-        if len(secrets.values) > _MANY:
-            shown, why = None, f"its texts are left out: more than {_MANY:,} values are masked"
-        kept = self._bare(letter) if shown is None else self._covered(shown, letter, secrets)
-        kept = _noted(kept, why)
+        if shown is not None and len(secrets.values) <= _MANY:
+            kept = self._covered(shown, letter, secrets)
+        else:
+            kept = _noted(self._bare(letter), why or f"its texts are left out: more than {_MANY:,} values are masked")
         size = len(letter.original_payload)
         if self.max_payload is not None and size > self.max_payload:
             return _withheld(kept, f"its payload has {size:,} bytes, and {self.max_payload:,} are kept at the most")
@@ -216,13 +220,14 @@ class Capture:
         return None if self.hash_recipient is None or letter.recipient is None else self.hashed(letter.recipient)
 
     def _bare(self, letter: DeadLetter) -> DeadLetter:
-        """Return a letter without any text that did not come from retrykit itself."""
+        """Return a letter without any free text: with what letters are counted and found by."""
         return attrs.evolve(
             letter,
             recipient=self._recipient(letter),
             error_message="",
+            decision="",
             attempts=tuple(
-                attrs.evolve(attempt, failure=attrs.evolve(attempt.failure, error_message=""), extra={})
+                attrs.evolve(attempt, failure=attrs.evolve(attempt.failure, error_message=""), reason="", extra={})
                 for attempt in letter.attempts
             ),
             attributes={name: value for name, value in letter.attributes.items() if name in _FOUND_BY},
@@ -231,21 +236,20 @@ class Capture:
 
     def _covered(self, shown: DeadLetter, letter: DeadLetter, secrets: Secrets) -> DeadLetter:
         """Return a letter in whose texts the recipient and what was masked do not stand."""
-        change = secrets.cover
-        recipient = self._recipient(letter)
-        if recipient is None or shown.recipient != letter.recipient:
-            recipient = None if shown.recipient is None else change(shown.recipient)
-        attributes = {
-            name: value if name in _FOUND_BY else recipient if name == "recipient" and recipient else change(value)
-            for name, value in shown.attributes.items()
-        }
+        change, hashed = secrets.cover, self._recipient(letter)
+
+        def of_person(text: str) -> str:
+            return hashed if hashed is not None and text == letter.recipient else change(text)
+
         return attrs.evolve(
             shown,
-            recipient=recipient,
+            recipient=None if shown.recipient is None else of_person(shown.recipient),
             error_message=change(shown.error_message),
             decision=change(shown.decision),
             attempts=tuple(_covered_attempt(attempt, change) for attempt in shown.attempts),
-            attributes=attributes,
+            attributes={
+                name: value if name in _FOUND_BY else of_person(value) for name, value in shown.attributes.items()
+            },
             extra=cover_members(shown.extra, change),
         )
 
@@ -320,5 +324,5 @@ def _log_failure(letter: DeadLetter, what: str) -> None:
     import logging  # only on the failing path
 
     logging.getLogger("retrykit.deadletter").error(
-        "the dead letter %r is kept without its texts or payload: %s", letter.id, what
+        "the dead letter %r is kept without all of its evidence: %s", letter.id, what
     )

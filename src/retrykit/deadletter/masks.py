@@ -1,7 +1,7 @@
 """Masks: values in JSON that are replaced for good.
 
 A mask is a path of keys with dots between them. ``*`` is any key, ``**`` any number of levels, none included. A list needs no step of
-its own: ``items.email`` and ``items.*.email`` are the email of every item; a number is one place in it. What is in doubt is masked:
+its own: ``items.email`` and ``items.*.email`` are the email of every item, and ``items.0`` is the first. What is in doubt is masked:
 a key with dots in it counts as that many steps, and where a path leads through a text or a number, that value is replaced.
 """
 
@@ -49,43 +49,43 @@ def mask_json(value: JSON, paths: Iterable[Path]) -> tuple[JSON, frozenset[str]]
         The value without what was masked, and the texts and numbers, as texts, that were. A null stays: it hides nothing.
     """
     masked = set[str]()
-    start = frozenset(path for given in paths for path in _from_here(given))
-    return _masked(value, start, masked), frozenset(masked)
-
-
-def _from_here(path: Path) -> Iterator[Path]:
-    """Give a path, and what is left of it when ``**`` stands for no level."""
-    yield path
-    if path and path[0] == "**":
-        yield from _from_here(path[1:])
+    return _masked(value, frozenset(paths), masked), frozenset(masked)
 
 
 def _masked(value: JSON, paths: frozenset[Path], masked: set[str]) -> JSON:
     if not paths or value is None:
         return value
-    if () in paths:
+    if any(_ends(path) for path in paths):
         masked.update(_scalars(value))
         return MASK
     if isinstance(value, dict):
         return {key: _masked(item, _after(paths, key), masked) for key, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item, paths | _after(paths, str(place)), masked) for place, item in enumerate(value)]
+        passing = frozenset(path for path in paths if path[0] != "*" and not path[0].isdigit())
+        return [_masked(item, passing | _after(paths, str(place)), masked) for place, item in enumerate(value)]
     if all(path[0] == "**" for path in paths):
         return value
     masked.update(_scalars(value))
     return MASK
 
 
+def _ends(path: Path) -> bool:
+    return all(step == "**" for step in path)
+
+
 def _after(paths: frozenset[Path], key: str) -> frozenset[Path]:
     """Return what is left of paths after a key."""
     for step in key.split("."):
-        paths = frozenset(left for path in paths for rest in _rests(path, step) for left in _from_here(rest))
+        paths = frozenset(rest for path in paths for rest in _rests(path, step))
     return paths
 
 
 def _rests(path: Path, step: str) -> Iterator[Path]:
-    if not path or path[0] == "**":
+    if _ends(path):  # before the last step of a key with dots
         yield path
+    elif path[0] == "**":
+        yield path
+        yield from _rests(path[1:], step)
     elif path[0] in ("*", step):
         yield path[1:]
 
