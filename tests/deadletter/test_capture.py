@@ -493,7 +493,6 @@ def test_dispatcher_writes_down_what_its_capture_leaves(caplog):
 @both_loops
 def test_async_dispatcher_writes_down_what_its_capture_leaves(runner):
     """The same letter."""
-
     backend = MemoryBackend()
 
     async def send(message, key):

@@ -95,12 +95,15 @@ def test_mask_of_one_key_hides_it_and_nothing_else(value, key):
     assert {"a": hidden if key in "a*" else value, "b": hidden if key in "b*" else value} == found
 
 
-def reached(value, path):
-    """The scalars that a path leads to or through, by trying every way: slow and plain."""
+def reached(value, path, is_sure=True):
+    """The scalars that a path leads to or through, by trying every way: slow and plain.
+
+    It is not sure that a path leads through a value where only the levels that ``**`` stands for have led there.
+    """
     if all(part == "**" for part in path):
         yield from scalars(value)
     elif path[0] == "**":
-        yield from reached(value, path[1:])
+        yield from reached(value, path[1:], False)
         for item in items(value):
             yield from reached(item, path)
     elif isinstance(value, dict):
@@ -114,10 +117,10 @@ def reached(value, path):
     elif isinstance(value, list):
         for place, item in enumerate(value):
             if path[0] != "*" and not path[0].isdigit():
-                yield from reached(item, path)
+                yield from reached(item, path, is_sure)
             if path[0] in ("*", str(place)):
                 yield from reached(item, path[1:])
-    elif "**" not in path:
+    elif is_sure:
         yield from scalars(value)
 
 
