@@ -195,6 +195,9 @@ def _import(
     read, report, number = _reader(lines, check_limit(max_line, "max_line")), ImportReport(), 0
     while (line := (yield from do(read))) is not None:
         number += 1
+        if not isinstance(line, (bytes, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            report = report._with_broken(number, f"it is of type {type(line).__name__}; allowed are bytes and text")
+            continue
         if not line.strip():
             continue
         if len(line) > max_line:
