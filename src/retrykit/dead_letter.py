@@ -22,7 +22,15 @@ from .errors import InvalidPayloadError
 from .failure import ErrorClass, ErrorGroup
 from .times import from_iso, from_millis, to_iso, utc
 
-__all__ = ["SCHEMA_VERSION", "DeadLetter", "DeadLetterState", "Edit", "dead_letter_id", "dead_letter_schema"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "DeadLetter",
+    "DeadLetterState",
+    "Edit",
+    "PayloadState",
+    "dead_letter_id",
+    "dead_letter_schema",
+]
 
 SCHEMA_VERSION: Final = 1
 
@@ -40,6 +48,19 @@ class DeadLetterState(StrEnum):
     """Given up for good; the evidence stays."""
     SUPERSEDED = "superseded"
     """Put back, and its message came to another end, which its claim tells; if it died again, its next letter."""
+
+
+class PayloadState(StrEnum):
+    """What a dead letter holds of its message: of the payload and of the attributes."""
+
+    COMPLETE = "complete"
+    """All, as it came in."""
+    ENCRYPTED = "encrypted"
+    """All, for whoever has the cipher."""
+    MASKED = "masked"
+    """Enough to see what it was; some values are replaced for good."""
+    WITHHELD = "withheld"
+    """Nothing of the payload."""
 
 
 def dead_letter_id(message_id: str, generation: int) -> str:
@@ -160,7 +181,13 @@ class DeadLetter:
     edit: Edit | None = None
     """What is to be put back in place of the original, where somebody has repaired it."""
     original_payload: bytes
-    """What came in, byte for byte."""
+    """What came in, byte for byte; or what is kept of it, as `payload_state` says."""
+    payload_state: PayloadState = PayloadState.COMPLETE
+    """What is kept of the message. Only a complete or encrypted one can be put back into circulation."""
+    payload_cipher: str | None = None
+    """The name of the cipher that an encrypted payload is for."""
+    capture_note: str = ""
+    """What was left out when the letter was written, and why; empty where nothing was."""
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
     schema_version: int = SCHEMA_VERSION
     extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
@@ -205,6 +232,9 @@ class DeadLetter:
             "edit": None if self.edit is None else self.edit.to_dict(),
             "original_payload": payload,
             "original_payload_encoding": encoding,
+            "payload_state": self.payload_state.value,
+            "payload_cipher": self.payload_cipher,
+            "capture_note": self.capture_note,
             "attributes": dict(self.attributes),
         }
 
@@ -263,6 +293,9 @@ class DeadLetter:
             attempts=tuple(Attempt.from_dict(attempt) for attempt in attempts),
             state=DeadLetterState(cast("str", rest.pop("state", DeadLetterState.QUARANTINED.value))),
             original_payload=body,
+            payload_state=PayloadState(cast("str", rest.pop("payload_state", PayloadState.COMPLETE.value))),
+            payload_cipher=_text(rest, "payload_cipher"),
+            capture_note=_text(rest, "capture_note") or "",
             attributes=_texts(rest, "attributes"),
             source=_text(rest, "source"),
             campaign_id=_text(rest, "campaign_id"),
@@ -319,7 +352,7 @@ def _text(rest: dict[str, JSON], name: str) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is not None and not isinstance(value, str):
-        raise InvalidPayloadError(f"{name} is {value!r}; allowed is text")
+        raise InvalidPayloadError(f"{name} is of type {type(value).__name__}; allowed is text")
     return value
 
 
@@ -333,7 +366,7 @@ def _number(rest: dict[str, JSON], name: str, default: int) -> int:
 def _texts(rest: dict[str, JSON], name: str) -> dict[str, str]:
     value = rest.pop(name, {})
     if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value.values()):
-        raise InvalidPayloadError(f"{name} is {value!r}; allowed is text by name")
+        raise InvalidPayloadError(f"{name} is of type {type(value).__name__}; allowed is text by name")
     return cast("dict[str, str]", dict(value))
 
 

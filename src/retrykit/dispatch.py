@@ -92,7 +92,7 @@ class _DispatchFlow:
         self._validate = validate
         self._render = render
         self._backend = backend
-        self._projection = Projection(backend, given.clock)
+        self._projection = Projection(backend, given.clock, given.capture)
         self._verification = Verification(
             backend,
             matrix=given.matrix,

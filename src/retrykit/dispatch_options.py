@@ -11,6 +11,7 @@ import attrs
 from .checks import check_limit
 from .classification import ErrorClassifier
 from .clock import Clock
+from .deadletter.capture import Capture
 from .errors import ConfigurationError
 from .events import Listener, listeners_of
 from .machines.claim import HISTORY_LIMIT
@@ -35,6 +36,8 @@ class DispatchOptions(TypedDict, total=False):
     """Bytes that a payload may have. Default 1 MiB."""
     poison: PoisonRule
     """Over how many lost workers a message is quarantined. Default three in 72 hours."""
+    capture: Capture | None
+    """What is written down of a message that dies. Default none: all of it."""
     on_event: Iterable[Listener]
     """Listeners. Default none."""
     clock: Clock | None
@@ -82,6 +85,7 @@ class CheckedOptions:
     lease: float = attrs.field(default=seconds("2m"), converter=_lease)
     max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
     poison: PoisonRule = attrs.field(factory=PoisonRule, validator=_has("limit window"))
+    capture: Capture | None = attrs.field(default=None, validator=_has("apply"))
     clock: Clock | None = attrs.field(default=None, validator=_has("now monotonic"))
     rng: Rng | None = attrs.field(default=None, validator=_has("random"))
 

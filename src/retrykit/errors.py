@@ -29,6 +29,7 @@ __all__ = [
     "NoProviderAvailableError",
     "OutcomeUnknownError",
     "PayloadTooLargeError",
+    "PayloadUnavailableError",
     "PicklableError",
     "RedriveConflictError",
     "ResultLostError",
@@ -95,6 +96,14 @@ class PayloadTooLargeError(InvalidMessageError):
 
 class InvalidPayloadError(RetrykitError, ValueError):
     """A value cannot be written as JSON, or bytes cannot be read as JSON."""
+
+
+class PayloadUnavailableError(RetrykitError, LookupError):
+    """A dead letter does not hold its message as it came in, or nobody here can decrypt it."""
+
+    def __init__(self, letter_id: str, reason: str) -> None:
+        super().__init__(f"the payload of the dead letter {letter_id!r} cannot be had: {reason}")
+        self.letter_id = letter_id
 
 
 class WebhookRefusedError(RetrykitError, ValueError):

@@ -12,6 +12,7 @@ from datetime import datetime
 from ._steps import Steps, do
 from .clock import Clock, current_clock
 from .dead_letter import DeadLetter, DeadLetterState
+from .deadletter.capture import Capture
 from .decision import DeadLetterReason, Disposition, DispositionKind
 from .failure import ErrorClass, Failure, Outcome
 from .fingerprint import fingerprint
@@ -24,9 +25,10 @@ __all__ = ["Projection", "dead_letter_of", "disposition_of"]
 class Projection:
     """Shows claim records in the other stores of a backend."""
 
-    def __init__(self, backend: Backend | AsyncBackend, clock: Clock | None) -> None:
+    def __init__(self, backend: Backend | AsyncBackend, clock: Clock | None, capture: Capture | None = None) -> None:
         self._backend = backend
         self._clock = clock
+        self._capture = capture
 
     def show(self, record: ClaimRecord, message: Message | None) -> Steps[None]:
         """Show a waiting, unknown or settled record.
@@ -46,7 +48,10 @@ class Projection:
                     version=record.seq,
                 )
             elif record.dead_letter_id is not None and record.disposition is not DispositionKind.SENT:
-                yield from do(self._backend.dead_letters.put, dead_letter_of(record, message))
+                letter = dead_letter_of(record, message)
+                if self._capture is not None:
+                    letter = self._capture.apply(letter)
+                yield from do(self._backend.dead_letters.put, letter)
         if message is not None or record.dead_letter_id is None or record.disposition is DispositionKind.SENT:
             yield from self.close_letters(record)
         yield from self.log(record, _status(record))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from retrykit.codec import decode, encode
-from retrykit.dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState, dead_letter_schema
+from retrykit.dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState, PayloadState, dead_letter_schema
 from retrykit.decision import Action, Attempt, DeadLetterReason
 from retrykit.errors import InvalidPayloadError
 from retrykit.failure import BUILT_IN_CLASSES, ErrorGroup, Failure, Outcome
@@ -81,6 +81,8 @@ def test_minimal_record_keeps_to_the_schema(left_out):
         {"last_failed_at": 10**18},
         {"reason": "boredom"},
         {"state": "lost"},
+        {"payload_state": "half"},
+        {"payload_cipher": True},
         {"error_class": "internal"},
         {"error_class": "Not A Class"},
         {"error_group": "nobody"},
@@ -115,6 +117,7 @@ def test_schema_names_every_field_and_word():
     assert of_attempt == set(SCHEMA["$defs"]["attempt"]["properties"])
     assert [*DeadLetterReason, None] == SCHEMA["properties"]["reason"]["enum"]
     assert [*DeadLetterState, None] == SCHEMA["properties"]["state"]["enum"]
+    assert [*PayloadState, None] == SCHEMA["properties"]["payload_state"]["enum"]
     assert list(Action) == SCHEMA["$defs"]["attempt"]["properties"]["action"]["enum"]
     assert list(Outcome) == SCHEMA["$defs"]["attempt"]["properties"]["outcome"]["enum"]
     *built_in, others = (pair["properties"] for pair in SCHEMA["$defs"]["class_and_group"]["anyOf"])

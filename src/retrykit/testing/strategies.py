@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..codec import JSON
-from ..dead_letter import DeadLetter, DeadLetterState, Edit, dead_letter_id
+from ..dead_letter import DeadLetter, DeadLetterState, Edit, PayloadState, dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, DispositionKind
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from ..lease import Lease
@@ -162,6 +162,9 @@ letters: Final[SearchStrategy[DeadLetter]] = st.builds(
     note=any_text,
     edit=st.none() | _edits,
     original_payload=_payloads,
+    payload_state=st.sampled_from(PayloadState),
+    payload_cipher=st.none() | any_text,
+    capture_note=any_text,
     attributes=_attributes,
     extra=st.dictionaries(any_text.map(lambda name: f"x-{name}"), json_values, max_size=2),
 )

@@ -1,0 +1,112 @@
+"""Texts in which what nobody should see is covered: values that were masked elsewhere, and the recipient's address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, cast
+
+import attrs
+
+from ..codec import JSON
+from .masks import MASK
+
+__all__ = ["SHORTEST", "Secrets", "address_of", "cover", "cover_json", "cover_members", "forms_of"]
+
+SHORTEST: Final = 4
+"""Characters that a value has to have to be looked for inside other texts: shorter ones stand everywhere."""
+
+
+@attrs.frozen
+class Secrets:
+    """What must not stand in a letter, as `str.casefold` gives it."""
+
+    values: frozenset[str]
+    """Of the payload."""
+    addresses: tuple[str, ...]
+    """Of the recipient."""
+
+    def with_values(self, values: Iterable[str]) -> Secrets:
+        """Return these and others of the payload."""
+        return attrs.evolve(self, values=self.values.union(value.casefold() for value in values))
+
+    def cover(self, text: str) -> str:
+        """Return a text in which none of them stands."""
+        if text.casefold() in self.values:
+            return MASK
+        return cover(text, [*(value for value in self.values if len(value) >= SHORTEST), *self.addresses])
+
+    def cover_value(self, text: str) -> str:
+        """Return a text of the payload: it is not one of the values, and the recipient does not stand in it.
+
+        A payload may have as many values as texts, so that each is not looked for in every one.
+        """
+        return MASK if len(text) >= SHORTEST and text.casefold() in self.values else cover(text, self.addresses)
+
+
+def address_of(recipient: str) -> str:
+    """Return the address of a recipient that may be written with a name before it."""
+    bracketed = re.search(r"<([^<>]+)>\s*$", recipient)
+    return (bracketed[1] if bracketed else recipient).strip()
+
+
+def forms_of(recipient: str) -> tuple[str, ...]:
+    """Return how an address may stand in a text: plain, in a URL, in the sender of a bounce; none that is too short to tell."""
+    address = address_of(recipient)
+    forms = {recipient, address, address.replace("@", "%40"), address.replace("@", "=")}
+    return tuple(form.casefold() for form in forms if len(form) >= SHORTEST)
+
+
+def cover(text: str, needles: Iterable[str]) -> str:
+    """Replace each place where a needle stands in a text, whatever the case.
+
+    Args:
+        text: of any length.
+        needles: not empty, as `str.casefold` gives them.
+    """
+    folded = text.casefold()
+    hidden = bytearray(len(folded))
+    for needle in needles:
+        place = folded.find(needle)
+        while place >= 0:
+            end = place + len(needle)
+            hidden[place:end] = b"\1" * len(needle)
+            place = folded.find(needle, end)
+    return _without(text, hidden) if any(hidden) else text
+
+
+def _without(text: str, hidden: bytearray) -> str:
+    """Return a text with a mask for each run of hidden characters; one character may be several when it is folded."""
+    kept, place, was_hidden = list[str](), 0, False
+    for character in text:
+        end = place + len(character.casefold())
+        is_hidden = any(hidden[place:end])
+        if not is_hidden:
+            kept.append(character)
+        elif not was_hidden:
+            kept.append(MASK)
+        place, was_hidden = end, is_hidden
+    return "".join(kept)
+
+
+def cover_json(value: JSON, change: Callable[[str], str]) -> JSON:
+    """Return a value with every text in it changed, keys included; a number is replaced where its text would be changed whole.
+
+    Args:
+        value: JSON of at most 100 levels.
+        change: gives the text without what is to be covered.
+    """
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return cover_members(value, change)
+    if isinstance(value, list):
+        return [cover_json(item, change) for item in cast("list[JSON]", value)]
+    if value is None or isinstance(value, bool):
+        return value
+    return MASK if change(str(value)) == MASK else value
+
+
+def cover_members(value: Mapping[str, JSON], change: Callable[[str], str]) -> dict[str, JSON]:
+    """Return an object with every text in it changed, as `cover_json`."""
+    return {change(key): cover_json(item, change) for key, item in value.items()}
