@@ -110,7 +110,10 @@ class Edit:
     """A repair: what is put back in place of the original, which stays."""
 
     payload: bytes
+    """JSON; or that encrypted, with the attributes, where `cipher` says so."""
     attributes: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False)
+    cipher: str | None = None
+    """The name of the cipher that the payload is for."""
     by: str
     """Who repaired it."""
     why: str
@@ -123,6 +126,7 @@ class Edit:
             "payload": payload,
             "payload_encoding": encoding,
             "attributes": dict(self.attributes),
+            "cipher": self.cipher,
             "by": self.by,
             "why": self.why,
             "at": to_iso(self.at),
@@ -135,6 +139,7 @@ class Edit:
         return cls(
             payload=_read_payload(rest, "payload"),
             attributes=_texts(rest, "attributes"),
+            cipher=_text(rest, "cipher"),
             by=_text(rest, "by") or "",
             why=_text(rest, "why") or "",
             at=_instant(rest["at"], "at"),

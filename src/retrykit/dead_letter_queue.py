@@ -18,12 +18,12 @@ from ._steps import Steps, arun, do, run
 from .checks import check_note, whole
 from .clock import Clock, current_clock
 from .codec import JSON
-from .dead_letter import DeadLetter, DeadLetterState, Edit
-from .errors import ConfigurationError, InvalidPayloadError, PayloadTooLargeError
+from .dead_letter import DeadLetter, DeadLetterState, Edit, PayloadState
+from .deadletter.payload import Cipher, message_of, seal
+from .errors import ConfigurationError, InvalidPayloadError, PayloadTooLargeError, PayloadUnavailableError
 from .machines import redrive as machine
 from .machines.redrive import AuditEntry, RedriveJob
 from .message import Message, check_name
-from .redrive import message_of
 from .redrive_plan import MAX_REDRIVES, RedrivePlan, plan_flow, waiting
 from .stores import AsyncBackend, Backend, DeadLetterQuery
 from .times import Duration, seconds
@@ -42,8 +42,11 @@ Payload = bytes | str | Mapping[str, JSON]
 class _QueueFlow:
     """The one logic of both colours."""
 
-    def __init__(self, backend: Backend | AsyncBackend, max_payload: int, clock: Clock | None) -> None:
+    def __init__(
+        self, backend: Backend | AsyncBackend, max_payload: int, cipher: Cipher | None, clock: Clock | None
+    ) -> None:
         self._backend = backend
+        self._cipher = cipher
         self._max_payload = whole(max_payload, "max_payload")
         self._clock = clock
 
@@ -57,6 +60,7 @@ class _QueueFlow:
                 self._read(query),
                 everything=everything,
                 max_redrives=whole(max_redrives, "max_redrives"),
+                cipher=self._cipher,
                 clock=self._clock,
             )
         )
@@ -136,9 +140,14 @@ class _QueueFlow:
             raise ConfigurationError(
                 f"the dead letter {letter_id!r} is {letter.state.value}; allowed are quarantined ones"
             )
-        before = message_of(letter)
-        body: Payload = before.body if payload is None else payload
-        message = Message(letter.message_id, body, before.attributes if attributes is None else attributes)
+        before = _standing(letter, self._cipher)
+        if before is None and (payload is None or attributes is None):
+            raise ConfigurationError(
+                f"the message of the dead letter {letter_id!r} is {letter.payload_state.value}; give a whole payload and all attributes"
+            )
+        body = payload if payload is not None else cast("Message", before).body
+        kept = attributes if attributes is not None else cast("Message", before).attributes
+        message = Message(letter.message_id, body, kept)
         if len(message.body) > self._max_payload:
             raise PayloadTooLargeError(len(message.body), self._max_payload)
         _ = message.payload  # one that is not JSON is refused here
@@ -148,13 +157,26 @@ class _QueueFlow:
             )
         now = self._time().now()
         edit = Edit(payload=message.body, attributes=message.attributes, by=by, why=why, at=now)
-        diff = _diff(before, message)
-        entry = AuditEntry(at=now, by=by, action="edited", subject=letter_id, why=why, result=diff)
+        result = _diff(before, message)
+        if (
+            letter.payload_state is PayloadState.ENCRYPTED
+        ):  # what came in is not to be read here, so neither is its repair
+            edit, result = self._sealed(letter, edit), "the message is encrypted"
+        entry = AuditEntry(at=now, by=by, action="edited", subject=letter_id, why=why, result=result)
         yield from do(self._backend.redrives.note, entry)
         edited = yield from do(self._backend.dead_letters.edit, letter_id, edit)
         if edited is None or edited.edit != edit:
             raise ConfigurationError(f"the dead letter {letter_id!r} is no longer quarantined; nothing was changed")
         return edited
+
+    def _sealed(self, letter: DeadLetter, edit: Edit) -> Edit:
+        if self._cipher is None:
+            raise ConfigurationError(
+                f"the dead letter {letter.id!r} is encrypted for {letter.payload_cipher!r}; give the queue its cipher"
+            )
+        whole = attrs.evolve(letter, original_payload=edit.payload, attributes=edit.attributes)
+        sealed = seal(whole, self._cipher)
+        return attrs.evolve(edit, payload=sealed, attributes=letter.attributes, cipher=self._cipher.name)
 
     def _discard(self, query: DeadLetterQuery | str, by: str, why: str, everything: bool) -> Steps[int]:
         by, why = check_name(by, "by"), check_note(why, "why", least=1)
@@ -177,8 +199,18 @@ class _QueueFlow:
         return done
 
 
-def _diff(before: Message, after: Message) -> str:
+def _standing(letter: DeadLetter, cipher: Cipher | None) -> Message | None:
+    """Return what a letter would put back as it stands, or None where that is not there."""
+    try:
+        return message_of(letter, cipher)
+    except PayloadUnavailableError:
+        return None
+
+
+def _diff(before: Message | None, after: Message) -> str:
     """Return what differs between two messages, line by line, cut to what is kept."""
+    if before is None:
+        return "in place of what was masked, withheld or encrypted"
     lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", lineterm="", n=1)
     text = "\n".join(lines)
     return text if len(text) <= _DIFF else f"{text[:_DIFF]}\n... cut from {len(text):,} characters"
@@ -201,6 +233,7 @@ class DeadLetterQueue(_QueueFlow):
     Args:
         backend: where the stores are.
         max_payload: bytes that a repaired payload may have; the dispatcher's.
+        cipher: opens payloads that were encrypted when their letters were written.
         clock: where the time comes from; None: the clock in force.
 
     Example:
@@ -214,8 +247,15 @@ class DeadLetterQueue(_QueueFlow):
         ('running', 10)
     """
 
-    def __init__(self, backend: Backend, *, max_payload: int = 1_048_576, clock: Clock | None = None) -> None:
-        super().__init__(backend, max_payload, clock)
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        max_payload: int = 1_048_576,
+        cipher: Cipher | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(backend, max_payload, cipher, clock)
 
     def plan(
         self, query: DeadLetterQuery | str = _ALL, *, everything: bool = False, max_redrives: int = MAX_REDRIVES
@@ -342,8 +382,15 @@ class DeadLetterQueue(_QueueFlow):
 class AsyncDeadLetterQueue(_QueueFlow):
     """`DeadLetterQueue` for asynchronous callers, under asyncio and trio."""
 
-    def __init__(self, backend: AsyncBackend, *, max_payload: int = 1_048_576, clock: Clock | None = None) -> None:
-        super().__init__(backend, max_payload, clock)
+    def __init__(
+        self,
+        backend: AsyncBackend,
+        *,
+        max_payload: int = 1_048_576,
+        cipher: Cipher | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(backend, max_payload, cipher, clock)
 
     async def plan(
         self, query: DeadLetterQuery | str = _ALL, *, everything: bool = False, max_redrives: int = MAX_REDRIVES

@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Final
 
+import attrs
+
 from ._steps import Steps, arun, do, run
 from .clock import Clock, current_clock
-from .dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState
+from .dead_letter import DeadLetter, DeadLetterState
+from .deadletter.payload import Cipher, can_be_put_back, message_of
 from .decision import DispositionKind
 from .errors import ConfigurationError, RedriveConflictError, StoreError
 from .events import Listener, RedriveChanged, emit, listeners_of
@@ -22,7 +25,6 @@ from .lease import new_owner
 from .machines import redrive as machine
 from .machines.claim import ClaimRecord, ClaimState, ReopenTerms
 from .machines.redrive import Ending, PutBack, RedriveJob, RedriveState, Watched
-from .message import Message
 from .redrive_plan import blocked_by
 from .stores import AsyncBackend, Backend, DeadLetterQuery
 from .times import Duration, later, seconds
@@ -44,10 +46,12 @@ class _RedriverFlow:
         backend: Backend | AsyncBackend,
         lease: Duration,
         poll: Duration,
+        cipher: Cipher | None,
         on_event: Iterable[Listener],
         clock: Clock | None,
     ) -> None:
         self._backend = backend
+        self._cipher = cipher
         self._lease = seconds(lease, "lease", positive=True)
         self._poll = seconds(poll, "poll", positive=True)
         self._listeners = listeners_of(on_event)
@@ -136,7 +140,7 @@ class _RedriverFlow:
                 if held is None or not machine.holds(held, token):
                     return held or job
             letter = yield from do(self._backend.dead_letters.get, letter_id)
-            if letter is None or letter.schema_version > SCHEMA_VERSION or letter.redrive_count >= job.max_redrives:
+            if letter is None or letter.redrive_count >= job.max_redrives or not can_be_put_back(letter, self._cipher):
                 results.append(("passed_over", None))
                 continue
             delay = 0.0 if job.rate is None else number / job.rate
@@ -159,7 +163,7 @@ class _RedriverFlow:
             due_at = later(self._time().now(), delay)
             yield from do(
                 self._backend.retries.schedule,
-                message_of(letter),
+                message_of(letter, self._cipher),
                 due_at,
                 generation=record.generation,
                 version=record.seq,
@@ -183,13 +187,14 @@ class _RedriverFlow:
                     provider_id=delivery.provider_id,
                 )
             )
-        message = message_of(letter)
-        original = Message(letter.message_id, letter.original_payload, letter.attributes).fingerprint
+        replaced: tuple[str, ...] = ()
+        if letter.edit is not None and can_be_put_back(attrs.evolve(letter, edit=None), self._cipher):
+            replaced = (message_of(attrs.evolve(letter, edit=None), self._cipher).fingerprint,)
         terms = ReopenTerms(
             letter_id=letter.id,
             generation=letter.generation,
-            fingerprint=message.fingerprint,
-            replaced=(original,),
+            fingerprint=message_of(letter, self._cipher).fingerprint,
+            replaced=replaced,
             not_sent=job.not_sent,
         )
         return (yield from do(self._backend.claims.reopen, letter.message_id, terms))
@@ -203,13 +208,6 @@ class _RedriverFlow:
             if ending is not None:
                 endings[watched.letter_id] = ending
         return (yield from self._change(job, functools.partial(machine.observe, token=token, endings=endings)))
-
-
-def message_of(letter: DeadLetter) -> Message:
-    """Return the message that a letter puts back: repaired, or as it came in."""
-    if letter.edit is None:
-        return Message(letter.message_id, letter.original_payload, letter.attributes)
-    return Message(letter.message_id, letter.edit.payload, letter.edit.attributes)
 
 
 def _ending(watched: Watched, record: ClaimRecord | None) -> Ending | None:
@@ -238,6 +236,7 @@ class Redriver(_RedriverFlow):
         backend: where the stores are; a `RetryScheduler` and workers have to be there for what is put back.
         lease: for how long a redrive is held, longer than twenty letters take.
         poll: the pause between two looks.
+        cipher: opens payloads that were encrypted when their letters were written.
         on_event: listeners, told of `RedriveChanged`.
         clock: where the time comes from; None: the clock in force.
 
@@ -251,10 +250,11 @@ class Redriver(_RedriverFlow):
         *,
         lease: Duration = "1m",
         poll: Duration = 1.0,
+        cipher: Cipher | None = None,
         on_event: Iterable[Listener] = (),
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(backend, lease, poll, on_event, clock)
+        super().__init__(backend, lease, poll, cipher, on_event, clock)
 
     def step(self, redrive_id: str) -> RedriveJob:
         """Go one step on with a redrive: look what became of the last slice, and put the next one back if it is time.
@@ -298,10 +298,11 @@ class AsyncRedriver(_RedriverFlow):
         *,
         lease: Duration = "1m",
         poll: Duration = 1.0,
+        cipher: Cipher | None = None,
         on_event: Iterable[Listener] = (),
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(backend, lease, poll, on_event, clock)
+        super().__init__(backend, lease, poll, cipher, on_event, clock)
 
     async def step(self, redrive_id: str) -> RedriveJob:
         """Go one step on with a redrive, as `Redriver.step`."""

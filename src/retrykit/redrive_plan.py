@@ -12,6 +12,7 @@ from ._steps import Steps, do
 from .clock import Clock, current_clock
 from .codec import JSON
 from .dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState
+from .deadletter.payload import Cipher, can_be_put_back
 from .errors import ConfigurationError
 from .stores import AsyncBackend, Backend, DeadLetterQuery
 from .times import to_iso, utc
@@ -92,6 +93,7 @@ def plan_flow(
     *,
     everything: bool,
     max_redrives: int,
+    cipher: Cipher | None,
     clock: Clock | None,
 ) -> Steps[RedrivePlan]:
     """Find out what a redrive of a query's letters would do."""
@@ -107,11 +109,11 @@ def plan_flow(
         campaigns=(yield from do(letters.top, "campaign_id", query=query, limit=_TOP)),
         samples=page.letters[:_SAMPLES],
     )
-    return attrs.evolve(plan, warnings=(yield from _warnings(backend, plan, page.letters)))
+    return attrs.evolve(plan, warnings=(yield from _warnings(backend, plan, page.letters, cipher)))
 
 
 def _warnings(
-    backend: Backend | AsyncBackend, plan: RedrivePlan, looked_at: Sequence[DeadLetter]
+    backend: Backend | AsyncBackend, plan: RedrivePlan, looked_at: Sequence[DeadLetter], cipher: Cipher | None
 ) -> Steps[Sequence[str]]:
     warnings = [
         f"{why}; nothing of it is put back before that is over" for why in (yield from blocked_by(backend, looked_at))
@@ -124,11 +126,16 @@ def _warnings(
         unsure += claim is not None and claim.is_unsure and claim.dead_letter_id == letter.id
     parked = sum(letter.redrive_count >= plan.max_redrives for letter in looked_at)
     newer = sum(letter.schema_version > SCHEMA_VERSION for letter in looked_at)
+    bare = sum(not can_be_put_back(letter, cipher) for letter in looked_at) - newer
     for count, said in (
         (sent, "had been sent after all; they are resolved instead of being sent again"),
         (unsure, "may have been sent; the provider is asked before they are sent again, unless you say not_sent"),
         (parked, f"were put back {plan.max_redrives} times and more already; they are parked"),
         (newer, "were written by a newer retrykit; they are left alone"),
+        (
+            bare,
+            "hold no whole message, since it is masked, withheld or encrypted; they are left alone unless somebody repairs them",
+        ),
     ):
         if count:
             warnings.append(f"{count} of the {len(looked_at)} letters looked at {said}")

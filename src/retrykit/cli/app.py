@@ -5,11 +5,15 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from . import dlq_change, dlq_redrive  # noqa: F401 - their commands hang themselves into dlq
 from .classify import classify
 from .deliveries import deliveries
 from .demo import demo
+from .dlq import dlq
+from .pauses import pause, pauses, resume
 from .policy import lint, policy
 from .reconcile import reconcile
+from .runbook import runbook
 
 __all__ = ["app"]
 
@@ -35,5 +39,5 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (classify, deliveries, demo, lint, policy, reconcile):
+for command in (classify, deliveries, demo, dlq, lint, pause, pauses, policy, reconcile, resume, runbook):
     app.add_command(command)

@@ -13,21 +13,18 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
+from ..clock import current_clock
 from ..dead_letter import DeadLetter
-from ..errors import ConfigurationError
 from ..stores import Backend, DeadLetterGroup, DeadLetterQuery, DeadLetterStats
 from ..stores.dead_letter_groups import GroupOrder
 from ..stores.dead_letters import Facet
 from ..times import read_instant, short, to_iso
-from ..clock import current_clock
 from .backend import opened, with_backend
 from .output import Unusable, as_json, console, printable, table
 
 __all__ = ["WHICH", "dlq", "query_of", "with_query"]
 
-_FACETS: Final[dict[str, Facet]] = {
-    name.removeprefix("error_").removesuffix("_id"): name for name in get_args(Facet)
-}
+_FACETS: Final[dict[str, Facet]] = {name.removeprefix("error_").removesuffix("_id"): name for name in get_args(Facet)}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,7 +96,9 @@ def show(letter_id: str, url: str | None, json_: bool) -> None:
     with opened(url) as backend:
         letter = backend.dead_letters.get(letter_id)
         if letter is None:
-            raise Unusable(f"there is no dead letter {letter_id!r}; retrykit dlq list message:ID finds those of a message")
+            raise Unusable(
+                f"there is no dead letter {letter_id!r}; retrykit dlq list message:ID finds those of a message"
+            )
         claim = backend.claims.get(letter.message_id)
         delivery = backend.deliveries.get(letter.message_id)
     if json_:
@@ -147,7 +146,9 @@ def _print_payload(name: str, payload: bytes) -> None:
 @dlq.command()
 @with_query
 @with_backend
-@click.option("--by", type=click.Choice(list(_FACETS)), help="One of them.  [default: class, code, provider and campaign]")
+@click.option(
+    "--by", type=click.Choice(list(_FACETS)), help="One of them.  [default: class, code, provider and campaign]"
+)
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many of each.")
 @as_json
 def top(query: tuple[str, ...], url: str | None, by: str | None, limit: int, json_: bool) -> None:
@@ -191,7 +192,18 @@ def groups(
         for group in page.groups:
             click.echo(json.dumps(_group(group)))
     else:
-        made = table("", "group", "letters", "waiting", "first seen", "last seen", "class", "owner", "said", right=("letters", "waiting"))
+        made = table(
+            "",
+            "group",
+            "letters",
+            "waiting",
+            "first seen",
+            "last seen",
+            "class",
+            "owner",
+            "said",
+            right=("letters", "waiting"),
+        )
         for group in page.groups:
             made.add_row(
                 group.fingerprint,
@@ -231,7 +243,13 @@ def _group(group: DeadLetterGroup) -> dict[str, object]:
 @click.option("--by", required=True, envvar="USER", help="Who says so.  [default: the user]")
 @click.option("--owner", help='Who looks after it; "" for nobody.')
 @click.option("--note", "text", help='What is known of it; "" for nothing.')
-@click.option("--mute", is_flag=False, flag_value="", metavar="[WHEN]", help="Leave it out of groups, for good or until an instant.")
+@click.option(
+    "--mute",
+    is_flag=False,
+    flag_value="",
+    metavar="[WHEN]",
+    help="Leave it out of groups, for good or until an instant.",
+)
 @click.option("--unmute", is_flag=True, help="List it again.")
 def note(
     fingerprint: str, url: str | None, by: str, owner: str | None, text: str | None, mute: str | None, unmute: bool
@@ -246,7 +264,9 @@ def note(
         group = backend.dead_letters.annotate(fingerprint, by=by, owner=owner, note=text, muted=muted)
         if group is None:
             raise Unusable(f"there is no dead letter with the fingerprint {fingerprint!r}")
-    console().print(f"{group.total:,} letters; owner {printable(group.owner) or 'nobody'}; {printable(group.note) or 'no note'}")
+    console().print(
+        f"{group.total:,} letters; owner {printable(group.owner) or 'nobody'}; {printable(group.note) or 'no note'}"
+    )
 
 
 @dlq.command()
@@ -281,7 +301,9 @@ def _stats(found: DeadLetterStats) -> Table:
 @dlq.command()
 @with_query
 @with_backend
-@click.option("--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds between two looks."
+)
 @click.option("--times", type=click.IntRange(min=1), help="How many looks.  [default: until Ctrl-C]")
 def watch(query: tuple[str, ...], url: str | None, every: float, times: int | None) -> None:
     """Watch the depth of the queue and its top classes and groups. Into a file or a pipe, a line each time."""
@@ -317,7 +339,9 @@ def _view(backend: Backend, query: DeadLetterQuery) -> Group:
 
 def _line(backend: Backend, query: DeadLetterQuery) -> str:
     found = backend.dead_letters.stats()
-    classes = ", ".join(f"{name} {count:,}" for name, count in backend.dead_letters.top("error_class", query=query, limit=3))
+    classes = ", ".join(
+        f"{name} {count:,}" for name, count in backend.dead_letters.top("error_class", query=query, limit=3)
+    )
     now = to_iso(current_clock().now())
     return f"{now} {found.quarantined:,} waiting, {found.died_last_hour:,} in the last hour; {printable(classes)}"
 

@@ -12,7 +12,7 @@ import click
 
 from ..clock import current_clock
 from ..dead_letter_queue import DeadLetterQueue, RedrivePlan
-from ..errors import RetrykitError, StoreError
+from ..errors import StoreError
 from ..machines.redrive import RedriveJob, RedriveState
 from ..redrive import Redriver
 from ..stores import AuditEntry, Backend
@@ -29,7 +29,11 @@ _POLL: Final = 0.5
 by_user = click.option("--by", required=True, envvar="USER", help="Who does it.  [default: the user]")
 whole_queue = click.option("--everything", is_flag=True, help="Has to be said where the query has no condition.")
 parked = click.option(
-    "--max-redrives", type=click.IntRange(min=1), default=3, show_default=True, help="Letters put back so often are parked."
+    "--max-redrives",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Letters put back so often are parked.",
 )
 
 
@@ -80,9 +84,17 @@ def _print_plan(plan: RedrivePlan) -> None:
 @with_backend
 @click.option("--root-cause", required=True, help="Why they had died, and why they will not again.")
 @by_user
-@click.option("--canary", type=click.IntRange(min=0), default=10, show_default=True, help="Letters that go ahead; 0: none.")
+@click.option(
+    "--canary", type=click.IntRange(min=0), default=10, show_default=True, help="Letters that go ahead; 0: none."
+)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second at the most.")
-@click.option("--tolerance", type=click.FloatRange(0, 1, max_open=True), default=0.1, show_default=True, help="The share that may fail again.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="The share that may fail again.",
+)
 @click.option("--patience", default="15m", show_default=True, help="How long the canary may take to come to an end.")
 @click.option("--not-sent", is_flag=True, help="You made sure that messages with an unknown outcome were not sent.")
 @click.option("--cut-off", help="Leave out what died from then on.  [default: now]")
@@ -221,7 +233,9 @@ def _run(backend: Backend, job: RedriveJob) -> RedriveJob:
                 except StoreError as error:
                     click.echo(f"{printable(str(error))}; trying again", err=True)
                 stand = job.note or f"put back, {job.succeeded:,} sent, {job.failed:,} failed again"
-                shown.update(task, completed=job.put_back + job.already_sent + job.passed_over, description=printable(stand))
+                shown.update(
+                    task, completed=job.put_back + job.already_sent + job.passed_over, description=printable(stand)
+                )
                 if job.state is not RedriveState.RUNNING:
                     return job
                 time.sleep(_POLL)
@@ -241,7 +255,18 @@ def _as_json(job: RedriveJob) -> dict[str, object]:
 
 
 def _print_jobs(jobs: Sequence[RedriveJob]) -> None:
-    made = table("", "redrive", "state", "put back", "of", "sent", "failed", "by", "root cause", right=("put back", "of", "sent", "failed"))
+    made = table(
+        "",
+        "redrive",
+        "state",
+        "put back",
+        "of",
+        "sent",
+        "failed",
+        "by",
+        "root cause",
+        right=("put back", "of", "sent", "failed"),
+    )
     for job in jobs:
         figures = (f"{each:,}" for each in (job.put_back, job.planned, job.succeeded, job.failed))
         made.add_row(job.id, job.state.value, *figures, job.by, job.root_cause[:60])

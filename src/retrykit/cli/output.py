@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 def console() -> Console:
     """Return a console: colours on a terminal only, and nothing coloured by guessing or because data says so."""
-    width = None if sys.stdout.isatty() else 120  # into a file or a pipe: wide enough for every table
+    width = None if sys.stdout.isatty() else 10_000  # into a file or a pipe nothing is cut
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 

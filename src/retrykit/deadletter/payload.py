@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, cast, runtime_checkable
 
+import attrs
+
 from .. import codec
-from ..dead_letter import DeadLetter, PayloadState
+from ..dead_letter import SCHEMA_VERSION, DeadLetter, Edit, PayloadState
 from ..errors import InvalidPayloadError, PayloadUnavailableError
 from ..message import Message
 
@@ -66,7 +68,7 @@ def payload_of(letter: DeadLetter, cipher: Cipher | None = None) -> bytes:
 
 
 def message_of(letter: DeadLetter, cipher: Cipher | None = None) -> Message:
-    """Return the message of a letter as it came in, with the attributes it had: what may be put back into circulation.
+    """Return the message of a letter, repaired or as it came in, with the attributes it had: what may be put back into circulation.
 
     The letter's own attributes will not do for that: the recipient among them may be a hash.
 
@@ -78,8 +80,30 @@ def message_of(letter: DeadLetter, cipher: Cipher | None = None) -> Message:
         PayloadUnavailableError: as for `payload_of`.
         InvalidMessageError: the letter's message id is none, as an imported one may be.
     """
-    body, attributes = _opened(letter, cipher)
+    body, attributes = _opened(letter if letter.edit is None else _repaired(letter, letter.edit), cipher)
     return Message(letter.message_id, body, attributes, max_payload=len(body))
+
+
+def _repaired(letter: DeadLetter, edit: Edit) -> DeadLetter:
+    """Return a letter that has a repair in place of what came in."""
+    return attrs.evolve(
+        letter,
+        original_payload=edit.payload,
+        attributes=edit.attributes,
+        payload_state=PayloadState.COMPLETE if edit.cipher is None else PayloadState.ENCRYPTED,
+        payload_cipher=edit.cipher,
+    )
+
+
+def can_be_put_back(letter: DeadLetter, cipher: Cipher | None = None) -> bool:
+    """Tell whether a letter's message is there whole, and of a version that is understood."""
+    if letter.schema_version > SCHEMA_VERSION:
+        return False
+    try:
+        message_of(letter, cipher)
+    except (PayloadUnavailableError, InvalidMessageError):
+        return False
+    return True
 
 
 def _opened(letter: DeadLetter, cipher: Cipher | None) -> tuple[bytes, Mapping[str, str]]:

@@ -133,7 +133,9 @@ messages: Final[SearchStrategy[Message]] = st.builds(Message, keys, json_values 
 """Whatever a queue may deliver, bodies that are no JSON included."""
 
 _payloads = st.binary(max_size=60) | any_text.map(lambda text: text.encode("utf-8", "surrogatepass"))
-_edits = st.builds(Edit, payload=_payloads, attributes=_attributes, by=any_text, why=any_text, at=instants)
+_edits = st.builds(
+    Edit, payload=_payloads, attributes=_attributes, cipher=st.none() | any_text, by=any_text, why=any_text, at=instants
+)
 
 letters: Final[SearchStrategy[DeadLetter]] = st.builds(
     _letter,

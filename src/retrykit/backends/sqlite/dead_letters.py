@@ -116,9 +116,13 @@ class DeadLetters(DeadLetterStore):
             gone = delete_oldest(db, query, to_millis(before), limit)
             if attrs.evolve(query, since=None, until=None).matches_early(before):
                 where, values = joined(
-                    ("record IS NULL", ()), *between("dead_at", None, to_millis(before)), *between("dead_at", *window(query))
+                    ("record IS NULL", ()),
+                    *between("dead_at", None, to_millis(before)),
+                    *between("dead_at", *window(query)),
                 )
-                db.execute(f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values)
+                db.execute(
+                    f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values
+                )
             add_up(db)
             return gone
 

@@ -211,9 +211,7 @@ def _of_kinds(query: DeadLetterQuery) -> list[Condition]:
 def _kinds(query: DeadLetterQuery, by: str) -> tuple[str, str, tuple[object, ...]]:
     """Return the FROM and WHERE of a query's letters by their kinds, what to add up, and the values."""
     start, end = window(query)
-    where, values = joined(
-        *_of_kinds(query), (f"totals.{by} IS NOT NULL", ()), *between("letters.dead_at", start, end)
-    )
+    where, values = joined(*_of_kinds(query), (f"totals.{by} IS NOT NULL", ()), *between("letters.dead_at", start, end))
     if start is None and end is None:
         return f"FROM retrykit_dead_letter_totals AS totals WHERE {where}", "totals.total", values
     source = (

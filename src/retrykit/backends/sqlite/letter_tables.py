@@ -20,7 +20,18 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["AFTER_FILLING", "BEFORE_FILLING", "COMPARED", "COUNTED", "DAY", "HOUR", "KIND_OF", "MINUTE", "NEW_KIND", "SPANS"]
+__all__ = [
+    "AFTER_FILLING",
+    "BEFORE_FILLING",
+    "COMPARED",
+    "COUNTED",
+    "DAY",
+    "HOUR",
+    "KIND_OF",
+    "MINUTE",
+    "NEW_KIND",
+    "SPANS",
+]
 
 COUNTED: Final = (
     "campaign_id",

@@ -1,0 +1,161 @@
+"""`retrykit dlq edit`, `discard`, `export` and `import`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import BinaryIO
+
+import attrs
+import click
+
+from ..dead_letter_queue import DeadLetterQueue
+from ..deadletter import export_letters, import_letters
+from .backend import opened, with_backend
+from .dlq import dlq, query_of, with_query
+from .dlq_redrive import by_user, whole_queue
+from .output import Unusable, as_json, console, printable
+
+__all__: list[str] = []
+
+_SHOWN = 20
+
+
+@dlq.command()
+@click.argument("letter_id")
+@with_backend
+@click.option(
+    "--payload", "file", type=click.File("rb"), help="A file with the repaired payload, JSON; - for standard input."
+)
+@click.option("--editor", is_flag=True, help="Repair the payload in an editor.")
+@click.option(
+    "--attribute",
+    "changed",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set an attribute; without =VALUE it goes. May be repeated.",
+)
+@by_user
+@click.option("--why", required=True, help="What is repaired, and why.")
+@as_json
+def edit(
+    letter_id: str,
+    url: str | None,
+    file: BinaryIO | None,
+    editor: bool,
+    changed: tuple[str, ...],
+    by: str,
+    why: str,
+    json_: bool,
+) -> None:
+    """Repair a dead letter: what is put back from then on is this. The original stays as evidence, and is never sent."""
+    if (file is not None) + editor + bool(changed) == 0 or (file is not None and editor):
+        raise click.UsageError("give --payload FILE or --editor, or --attribute, or one of the first with the last")
+    with opened(url) as backend:
+        letter = backend.dead_letters.get(letter_id)
+        if letter is None:
+            raise Unusable(f"there is no dead letter {letter_id!r}")
+        standing = letter.original_payload if letter.edit is None else letter.edit.payload
+        attributes = dict(letter.attributes if letter.edit is None else letter.edit.attributes)
+        payload = None if file is None else file.read(16 * 1024 * 1024)
+        if editor:
+            payload = _edited(standing)
+        for each in changed:
+            name, given, value = each.partition("=")
+            if given:
+                attributes[name] = value
+            else:
+                attributes.pop(name, None)
+        repaired = DeadLetterQueue(backend).edit(
+            letter_id, payload, attributes=attributes if changed else None, by=by, why=why
+        )
+    if json_:
+        click.echo(repaired.to_json())
+    else:
+        console().print(f"{printable(letter_id)} is repaired; retrykit dlq redrive message:ID puts it back")
+
+
+def _edited(payload: bytes) -> bytes:
+    try:
+        shown = json.dumps(json.loads(payload), indent=2, ensure_ascii=False)
+    except ValueError:
+        shown = payload.decode("utf-8", "replace")
+    edited = click.edit(shown, extension=".json")
+    if edited is None:
+        raise Unusable("the editor was left without saving; nothing was changed")
+    return edited.encode()
+
+
+@dlq.command()
+@with_query
+@with_backend
+@by_user
+@click.option("--why", required=True, help="Why they are given up.")
+@whole_queue
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@as_json
+def discard(
+    query: tuple[str, ...], url: str | None, by: str, why: str, everything: bool, yes: bool, json_: bool
+) -> None:
+    """Give the letters of a QUERY up for good. They stay as evidence, and are not put back any more."""
+    with opened(url) as backend:
+        bench = DeadLetterQueue(backend)
+        made = bench.plan(query_of(query), everything=everything)
+        if made.count == 0:
+            raise Unusable("there is nothing to discard")
+        if not yes:
+            click.confirm(f"Discard {made.count:,} letters?", abort=True, err=True)
+        count = bench.discard(made.query, by=by, why=why, everything=everything)
+    if json_:
+        click.echo(json.dumps({"discarded": count}))
+    else:
+        console().print(f"{count:,} letters are discarded")
+
+
+@dlq.command("export")
+@with_query
+@with_backend
+@click.option(
+    "--to",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file, made anew.  [default: standard output]",
+)
+def export(query: tuple[str, ...], url: str | None, file: Path | None) -> None:
+    """Write the letters of a QUERY as JSON, one a line, the one put first first. retrykit dlq import reads them."""
+    with opened(url) as backend:
+        lines = export_letters(backend.dead_letters, query_of(query))
+        if file is None:
+            for line in lines:
+                click.echo(line, nl=False)
+            return
+        count = 0
+        new = file.with_name(f"{file.name}.new")
+        with new.open("wb") as out:
+            for count, line in enumerate(lines, 1):  # noqa: B007 - the number of the last
+                out.write(line)
+        new.replace(file)
+    click.echo(f"{count:,} letters are in {file}", err=True)
+
+
+@dlq.command("import")
+@click.argument("file", type=click.File("rb"))
+@with_backend
+@as_json
+def import_(file: BinaryIO, url: str | None, json_: bool) -> None:
+    """Put the letters of a FILE, one JSON object a line; - for standard input. What is there already stays as it is.
+
+    Lines that are no letter are told by their number, and the rest is imported. Exits with 1 if there are any.
+    """
+    with opened(url) as backend:
+        report = import_letters(backend.dead_letters, file)
+    if json_:
+        click.echo(json.dumps(attrs.asdict(report)))
+    else:
+        for broken in report.broken_lines[:_SHOWN]:
+            click.echo(f"line {broken.number} was passed over: {printable(broken.reason)}", err=True)
+        console().print(
+            f"{report.imported:,} letters are imported, {report.present:,} were there already, {report.broken:,} lines are broken"
+        )
+    if report.broken:
+        raise SystemExit(1)
