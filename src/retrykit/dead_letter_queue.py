@@ -9,7 +9,7 @@ import difflib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
