@@ -247,4 +247,10 @@ def test_letter_id_is_derived_from_message_and_generation(message_id, generation
 def test_states_and_version_are_exactly_these():
     """What is stored does not change."""
     assert SCHEMA_VERSION == 1
-    assert [state.value for state in DeadLetterState] == ["quarantined", "redriving", "resolved", "discarded"]
+    assert [state.value for state in DeadLetterState] == [
+        "quarantined",
+        "redriving",
+        "resolved",
+        "discarded",
+        "superseded",
+    ]

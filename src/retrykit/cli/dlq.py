@@ -116,7 +116,7 @@ def show(letter_id: str, url: str | None, json_: bool) -> None:
     }
     for name, value in facts.items():
         if value not in (None, "", {}):
-            out.print(f"{name:18}{printable(str(value))}")
+            out.print(f"{name:24}{printable(str(value))}")
     if letter.attempts:
         made = table("", "try", "at", "class", "code", "then", "after", "worker", right=("try", "after"))
         for attempt in letter.attempts:

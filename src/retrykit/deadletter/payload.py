@@ -13,7 +13,7 @@ import attrs
 
 from .. import codec
 from ..dead_letter import SCHEMA_VERSION, DeadLetter, Edit, PayloadState
-from ..errors import InvalidPayloadError, PayloadUnavailableError
+from ..errors import InvalidMessageError, InvalidPayloadError, PayloadUnavailableError
 from ..message import Message
 
 __all__ = ["Cipher", "message_of", "payload_of", "seal"]

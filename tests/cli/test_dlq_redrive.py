@@ -1,0 +1,184 @@
+"""`retrykit dlq plan`, `redrive`, `redrives`, `edit`, `discard`, `export`, `import` and `audit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retrykit.message import Message
+from tests.cli.dead_letters import Post
+
+
+@pytest.fixture
+def post(tmp_path: Path) -> Post:
+    """Six letters of a campaign."""
+    made = Post(tmp_path)
+    made.die(6)
+    return made
+
+
+def whole(_: Message) -> bool:
+    return False
+
+
+REDRIVE = ("dlq", "redrive", "campaign:spring", "--root-cause", "release 42 repairs it")
+
+
+def test_plan_says_what_would_be_done_and_with_which_command(post: Post) -> None:
+    """Nothing is changed; the command has the cut-off of the plan."""
+    result = post.run("dlq", "plan", "campaign:spring")
+    assert 0 == result.exit_code, result.output
+    assert "6 dead letters that wait" in result.stdout
+    assert "retrykit dlq redrive campaign:spring --cut-off 20" in result.stdout
+    assert 6 == post.json("dlq", "plan", "campaign:spring")["count"]
+    assert 6 == post.json("dlq", "stats")["quarantined"]
+
+
+def test_redrive_puts_back_what_was_planned(post: Post) -> None:
+    """A canary, then the rest; it ends with what came of it, and stands in the audit log."""
+    cut_off = post.json("dlq", "plan", "campaign:spring")["cut_off"]
+    post.die(1, "late")
+    post.broken = whole
+    with post.working():
+        job = post.json(*REDRIVE, "--cut-off", cut_off, "--canary", "2", "--yes")
+    assert ("done", 6, 6, 0, "ada") == tuple(job[name] for name in ("state", "put_back", "succeeded", "failed", "by"))
+    assert 6 == len(post.sent)
+    actions = [(entry["by"], entry["action"]) for entry in post.lines("dlq", "audit")]
+    assert {("ada", "redrive started"), ("retrykit", "canary passed"), ("retrykit", "redrive done")} == set(actions)
+    assert "release 42 repairs it" in post.run("dlq", "audit").stdout
+    assert [job["id"]] == [each["id"] for each in post.lines("dlq", "redrives")]
+    assert job["id"] in post.run("dlq", "redrives").stdout
+
+
+def test_redrive_whose_canary_fails_exits_with_1(post: Post) -> None:
+    """Resumed when the cause is repaired at last, it begins with a canary again."""
+    with post.working():
+        result = post.run(*REDRIVE, "--canary", "2", "--yes")
+    assert 1 == result.exit_code, result.output
+    assert "the canary failed: 2 of 2 messages failed again" in result.stdout
+    job_id = post.lines("dlq", "redrives")[0]["id"]
+    assert "running" == post.json("dlq", "redrives", job_id, "--resume", "--why", "repaired")["state"]
+    post.broken = whole
+    with post.working():
+        assert ("done", 4) == tuple(
+            post.json("dlq", "redrives", job_id, "--run")[name] for name in ("state", "succeeded")
+        )
+
+
+def test_redrive_asks_before_it_begins(post: Post) -> None:
+    """No is no; yes goes on; detached it is left to a runner."""
+    refused = post.run(*REDRIVE, answer="n\n")
+    assert (1, "Put 6 letters back?") == (refused.exit_code, refused.stderr[:19])
+    assert [] == post.lines("dlq", "redrives")
+    taken = post.run(*REDRIVE, "--detach", answer="y\n")
+    assert 0 == taken.exit_code, taken.output
+    (job,) = post.lines("dlq", "redrives", "--active")
+    assert ("running", 0, 6) == (job["state"], job["put_back"], job["planned"])
+    conflict = post.run(*REDRIVE, "--yes")
+    assert (2, True) == (conflict.exit_code, "is active and may be at the same letters" in conflict.stderr)
+
+
+def test_redrive_is_paused_and_stopped_from_another_terminal(post: Post) -> None:
+    """With who and why."""
+    post.run(*REDRIVE, "--yes", "--detach")
+    job_id = post.lines("dlq", "redrives")[0]["id"]
+    assert ("paused", "lunch") == tuple(
+        post.json("dlq", "redrives", job_id, "--pause", "--why", "lunch")[name] for name in ("state", "note")
+    )
+    assert "paused: lunch" in post.run("dlq", "redrives", job_id).stdout
+    assert "stopped" == post.json("dlq", "redrives", job_id, "--stop", "--why", "enough")["state"]
+    assert [] == post.lines("dlq", "redrives", "--active")
+
+
+def test_edited_letter_is_put_back_as_repaired(post: Post, tmp_path: Path) -> None:
+    """From a file; the audit log has the difference."""
+    file = tmp_path / "new.json"
+    file.write_text('{"n": 0, "first_name": "Ada"}')
+    edited = post.json("dlq", "edit", "spring-0#1", "--payload", str(file), "--attribute", "recipient=ada@example.org",
+                       "--attribute", "provider", "--why", "the name was missing")  # fmt: skip
+    assert {"campaign_id": "spring", "recipient": "ada@example.org"} == edited["edit"]["attributes"]
+    assert '{"n":0}' == edited["original_payload"]
+    said = post.run("dlq", "show", "spring-0#1").stdout
+    assert "repaired by ada" in said
+    assert '{"n": 0, "first_name": "Ada"}' in said
+    assert '+  "first_name": "Ada",' in post.run("dlq", "audit").stdout
+    post.broken = lambda message: b"first_name" not in message.body
+    with post.working():
+        job = post.json("dlq", "redrive", "message:spring-0", "--root-cause", "repaired by hand", "--yes")
+    assert ("done", 1) == (job["state"], job["succeeded"])
+
+
+def test_letter_is_edited_in_an_editor(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left without saving, nothing is changed."""
+    shown: list[str] = []
+
+    def saved(text: str, extension: str) -> str | None:
+        shown.append(text)
+        return '{"n": 1}' if len(shown) == 1 else None
+
+    monkeypatch.setattr("click.edit", saved)
+    assert "spring-0#1 is repaired" in post.run("dlq", "edit", "spring-0#1", "--editor", "--why", "x").stdout
+    assert '{\n  "n": 0\n}' == shown[0]
+    left = post.run("dlq", "edit", "spring-0#1", "--editor", "--why", "x")
+    assert (2, True) == (left.exit_code, "nothing was changed" in left.stderr)
+
+
+def test_discarded_letters_are_asked_for_and_stay(post: Post) -> None:
+    """With why."""
+    assert 1 == post.run("dlq", "discard", "message:spring-1", "--why", "test", answer="n\n").exit_code
+    assert {"discarded": 1} == post.json("dlq", "discard", "message:spring-1", "--why", "a test", "--yes")
+    assert (
+        "1 letters are discarded" in post.run("dlq", "discard", "message:spring-2", "--why", "a test", "--yes").stdout
+    )
+    assert (4, 2) == tuple(post.json("dlq", "stats")[name] for name in ("quarantined", "discarded"))
+    nothing = post.run("dlq", "discard", "message:spring-1", "--why", "again", "--yes")
+    assert (2, True) == (nothing.exit_code, "there is nothing to discard" in nothing.stderr)
+
+
+def test_exported_letters_are_imported_elsewhere(post: Post, tmp_path: Path) -> None:
+    """Whole; broken lines are told by their number, and the rest is imported."""
+    file = tmp_path / "letters.jsonl"
+    assert "6 letters are in" in post.run("dlq", "export", "campaign:spring", "--to", str(file)).stderr
+    assert file.read_text() == post.run("dlq", "export").stdout
+    other = Post(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    other.backend().deliveries.counts()
+    file.write_text(file.read_text() + "no letter\n")
+    result = other.run("dlq", "import", str(file))
+    assert 1 == result.exit_code
+    assert "line 7 was passed over" in result.stderr
+    assert "6 letters are imported, 0 were there already, 1 lines are broken" in result.stdout
+    assert 6 == other.json("dlq", "import", str(file))["present"]
+    assert post.run("dlq", "export").stdout == other.run("dlq", "export").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("plan",), "the query has no condition and takes in every dead letter"),
+        (("plan", "state:resolved"), "allowed are quarantined ones"),
+        (("redrive", "campaign:spring"), "Missing option '--root-cause'"),
+        (("redrive", "campaign:none", "--root-cause", "x", "--yes"), "there is nothing to put back"),
+        (("redrive", "campaign:spring", "--root-cause", " ", "--yes"), "root_cause has 0 characters"),
+        (("redrive", "campaign:spring", "--root-cause", "x", "--cut-off", "soon"), "--cut-off is 'soon'"),
+        (("redrives", "none"), "there is no redrive 'none'"),
+        (("redrives", "--pause"), "--pause needs the id of a redrive"),
+        (("redrives", "none", "--stop"), "--stop needs --why"),
+        (("edit", "spring-0#1", "--why", "x"), "give --payload FILE or --editor"),
+        (("edit", "none#1", "--attribute", "a=b", "--why", "x"), "there is no dead letter 'none#1'"),
+        (("discard", "campaign:spring"), "Missing option '--why'"),
+    ],
+)
+def test_wrong_call_exits_with_2_and_says_why(post: Post, args: tuple[str, ...], said: str) -> None:
+    """And changes nothing."""
+    result = post.run("dlq", *args)
+    assert 2 == result.exit_code, result.output
+    assert said in " ".join(result.stderr.split())
+    assert 6 == post.json("dlq", "stats")["quarantined"]
+
+
+def test_everything_is_put_back_only_when_it_is_said(post: Post) -> None:
+    """Never a blind redrive of the whole queue."""
+    assert 6 == json.loads(post.run("dlq", "plan", "--everything", "--json").stdout)["count"]
