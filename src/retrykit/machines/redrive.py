@@ -20,7 +20,7 @@ import attrs
 from .. import codec
 from ..codec import JSON
 from ..lease import Lease
-from ..times import from_millis, later, short, to_millis
+from ..times import from_millis, later, short, to_millis, utc
 
 __all__ = [
     "AuditEntry",
@@ -76,11 +76,15 @@ class RedriveState(StrEnum):
     """All letters were put back or passed over."""
 
 
+def _utc(instant: datetime) -> datetime:
+    return utc(instant)
+
+
 @attrs.frozen(kw_only=True)
 class AuditEntry:
     """Who did what to dead letters, why, and with what result."""
 
-    at: datetime
+    at: datetime = attrs.field(converter=_utc)
     by: str
     action: str
     """Such as ``redrive started``, ``edited``, ``discarded``."""
@@ -133,7 +137,7 @@ class RedriveJob:
     """The fingerprint, if all letters are of one group; None: several, and no other redrive runs beside this one."""
     root_cause: str
     by: str
-    created_at: datetime
+    created_at: datetime = attrs.field(converter=_utc)
     planned: int
     """Letters that the plan had counted."""
     canary: int = 10
