@@ -366,7 +366,9 @@ def _judge_canary(job: RedriveJob, now: datetime) -> RedriveJob:
             job = _noted(job, _RUNNER, "canary passed", "", f"{sent} sent, {failed} failed again", now)
     elif (job.taken or not job.is_exhausted) and _is_overdue(job, now):
         waiting = sum(not each.is_earlier for each in job.watched)
-        note = f"{waiting} messages of the canary have not come to an end within {short(job.patience)}; does a worker run?"
+        note = (
+            f"{waiting} messages of the canary have not come to an end within {short(job.patience)}; does a worker run?"
+        )
         return _let_go(job, RedriveState.PAUSED, _RUNNER, "paused", note, now)
     return _finished(job, now)
 
