@@ -103,7 +103,7 @@ class _RedriverFlow:
         if job.lease is None or job.lease.owner != self._owner:
             raise RedriveConflictError(job.id, "nobody" if job.lease is None else job.lease.owner, is_held=True)
         token = job.lease.token
-        if job.taken:
+        if machine.due(job):
             job = yield from self._put_back(job, token)
         job = yield from self._observe(job, token)
         allowed = machine.allowance(job, self._time().now())
@@ -134,7 +134,7 @@ class _RedriverFlow:
     def _put_back(self, job: RedriveJob, token: int) -> Steps[RedriveJob]:
         """Put the reserved letters back."""
         results: list[tuple[PutBack, Watched | None]] = []
-        for number, letter_id in enumerate(job.taken):
+        for number, letter_id in enumerate(machine.due(job)):
             if number % _RENEWED_EVERY == 0:
                 held = yield from do(self._backend.redrives.hold, job.id, owner=self._owner, lease=self._lease)
                 if held is None or not machine.holds(held, token):

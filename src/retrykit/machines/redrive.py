@@ -20,7 +20,7 @@ import attrs
 from .. import codec
 from ..codec import JSON
 from ..lease import Lease
-from ..times import from_millis, later, short, to_millis
+from ..times import from_millis, later, short, to_millis, utc
 
 __all__ = [
     "AuditEntry",
@@ -31,6 +31,7 @@ __all__ = [
     "Watched",
     "allowance",
     "becomes_active",
+    "due",
     "gained",
     "hold",
     "holds",
@@ -76,11 +77,15 @@ class RedriveState(StrEnum):
     """All letters were put back or passed over."""
 
 
+def _utc(instant: datetime) -> datetime:
+    return utc(instant)
+
+
 @attrs.frozen(kw_only=True)
 class AuditEntry:
     """Who did what to dead letters, why, and with what result."""
 
-    at: datetime
+    at: datetime = attrs.field(converter=_utc)
     by: str
     action: str
     """Such as ``redrive started``, ``edited``, ``discarded``."""
@@ -120,6 +125,8 @@ class Watched:
     """The letter's: the message is in the one after it, or further."""
     error_class: str
     """What it had died of."""
+    is_earlier: bool = False
+    """Whether it was put back before the redrive was stopped: what becomes of it is counted, and says nothing of the new canary."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,7 +140,7 @@ class RedriveJob:
     """The fingerprint, if all letters are of one group; None: several, and no other redrive runs beside this one."""
     root_cause: str
     by: str
-    created_at: datetime
+    created_at: datetime = attrs.field(converter=_utc)
     planned: int
     """Letters that the plan had counted."""
     canary: int = 10
@@ -281,6 +288,11 @@ def allowance(job: RedriveJob, now: datetime) -> int:
     return size if len(job.watched) * 2 <= job.size else 0
 
 
+def due(job: RedriveJob) -> tuple[str, ...]:
+    """Return the ids of the reserved letters that may be put back now: of those left from before a stop, no more than the canary."""
+    return job.taken if job.canary_passed else job.taken[: max(0, job.canary - job.tried)]
+
+
 def reserve(job: RedriveJob, token: int, letter_ids: Sequence[str], cursor: str | None, now: datetime) -> RedriveJob:
     """Return the job with letters reserved; no `cursor` means that these are the last."""
     if not holds(job, token) or job.taken:
@@ -305,13 +317,13 @@ def postpone(job: RedriveJob, token: int, reason: str, until: datetime, now: dat
 def put_back(
     job: RedriveJob, token: int, results: Iterable[tuple[PutBack, Watched | None]], now: datetime
 ) -> RedriveJob:
-    """Return the job after all reserved letters were put back or passed over."""
-    if not holds(job, token) or not job.taken:
-        return job
+    """Return the job after the reserved letters that were due were put back or passed over, one result for each."""
     found = list(results)
+    if not holds(job, token) or not found or not job.taken:
+        return job
     return attrs.evolve(
         job,
-        taken=(),
+        taken=job.taken[len(found) :],
         watched=(*job.watched, *(watched for _, watched in found if watched is not None)),
         put_back=job.put_back + sum(result == "put_back" for result, _ in found),
         already_sent=job.already_sent + sum(result == "already_sent" for result, _ in found),
@@ -324,13 +336,13 @@ def observe(job: RedriveJob, token: int, endings: Mapping[str, Ending], now: dat
     """Return the job after it was looked what became of watched messages, by the ids of their letters; it may stop or end there."""
     if not holds(job, token):
         return job
-    seen = [endings[each.letter_id] for each in job.watched if each.letter_id in endings]
-    marks = "".join(ending[0] for ending in seen if ending != "lost")
+    seen = [(each, endings[each.letter_id]) for each in job.watched if each.letter_id in endings]
+    marks = "".join(ending[0] for each, ending in seen if ending != "lost" and not each.is_earlier)
     job = attrs.evolve(
         job,
         watched=tuple(each for each in job.watched if each.letter_id not in endings),
-        succeeded=job.succeeded + marks.count("s"),
-        failed=job.failed + marks.count("f"),
+        succeeded=job.succeeded + sum(ending == "succeeded" for _, ending in seen),
+        failed=job.failed + sum(ending == "failed" for _, ending in seen),
         recent=(job.recent + marks)[-_RECENT:],
     )
     if not job.canary_passed:
@@ -346,14 +358,17 @@ def _judge_canary(job: RedriveJob, now: datetime) -> RedriveJob:
     if failed > job.tolerance * job.tried:
         note = f"the canary failed: {failed} of {job.tried} messages failed again"
         return _ended(job, RedriveState.STOPPED, note, now)
-    if job.taken or not (job.is_exhausted or job.tried >= job.canary):
+    if job.tried < job.canary and (job.taken or not job.is_exhausted):
         return job
-    if not job.watched:
+    if all(each.is_earlier for each in job.watched):
         job = attrs.evolve(job, canary_passed=True, recent="")
         if sent or failed:
             job = _noted(job, _RUNNER, "canary passed", "", f"{sent} sent, {failed} failed again", now)
-    elif not job.is_exhausted and _is_overdue(job, now):
-        note = f"{job.pending} messages of the canary have not come to an end within {short(job.patience)}; does a worker run?"
+    elif (job.taken or not job.is_exhausted) and _is_overdue(job, now):
+        waiting = sum(not each.is_earlier for each in job.watched)
+        note = (
+            f"{waiting} messages of the canary have not come to an end within {short(job.patience)}; does a worker run?"
+        )
         return _let_go(job, RedriveState.PAUSED, _RUNNER, "paused", note, now)
     return _finished(job, now)
 
@@ -394,7 +409,14 @@ def resume(job: RedriveJob, by: str, why: str, now: datetime) -> RedriveJob:
     if job.state not in (RedriveState.PAUSED, RedriveState.STOPPED):
         return job
     if job.state is RedriveState.STOPPED:
-        job = attrs.evolve(job, canary_passed=not job.canary, recent="", tried_from=job.put_back, finished_at=None)
+        job = attrs.evolve(
+            job,
+            canary_passed=not job.canary,
+            recent="",
+            tried_from=job.put_back,
+            watched=tuple(attrs.evolve(each, is_earlier=True) for each in job.watched),
+            finished_at=None,
+        )
     job = attrs.evolve(job, state=RedriveState.RUNNING, note="", next_at=None, slice_at=now)
     return _noted(job, by, "redrive resumed", why, "", now)
 

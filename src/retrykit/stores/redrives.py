@@ -56,6 +56,7 @@ class _Redrives(abc.ABC):
     ) -> Awaitable[Sequence[AuditEntry]] | Sequence[AuditEntry]: ...
 
     def _start_flow(self, job: RedriveJob) -> Steps[RedriveJob]:
+        check_id(job.id, "job_id")
         standing = yield from do(self._start, job)
         if standing.id != job.id:
             raise RedriveConflictError(standing.id, standing.by)
@@ -115,6 +116,7 @@ class RedriveStore(_Redrives):
         """Keep a new redrive; repeated with the same id, the one that is there.
 
         Raises:
+            InvalidMessageError: its id can be no key.
             RedriveConflictError: another one of the same letters is active.
         """
         return run(self._start_flow(job))
