@@ -93,6 +93,8 @@ class AuditEntry:
     """What it was done to: the id of a redrive or of a letter, or a query."""
     why: str = ""
     result: str = ""
+    step: int = 0
+    """Of several in one millisecond the later one has the larger number."""
 
     @property
     def key(self) -> str:
@@ -100,9 +102,9 @@ class AuditEntry:
         return codec.encode(self.to_dict()).decode("ascii")
 
     @property
-    def position(self) -> tuple[int, str]:
+    def position(self) -> tuple[int, int, str]:
         """Where it stands in the audit log: the latest first."""
-        return -to_millis(self.at), self.key
+        return -to_millis(self.at), -self.step, self.key
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the entry as JSON values, its instant in epoch milliseconds."""
@@ -112,7 +114,7 @@ class AuditEntry:
     def from_dict(cls, fields: Mapping[str, JSON]) -> AuditEntry:
         """Make an entry of what `to_dict` gave."""
         texts = {name: str(fields[name]) for name in ("by", "action", "subject", "why", "result")}
-        return cls(at=from_millis(cast("int", fields["at"])), **texts)
+        return cls(at=from_millis(cast("int", fields["at"])), step=cast("int", fields["step"]), **texts)
 
 
 @attrs.frozen
@@ -441,5 +443,5 @@ def _let_go(job: RedriveJob, state: RedriveState, by: str, action: str, note: st
 
 
 def _noted(job: RedriveJob, by: str, action: str, why: str, result: str, now: datetime) -> RedriveJob:
-    entry = AuditEntry(at=now, by=by, action=action, subject=job.id, why=why, result=result)
+    entry = AuditEntry(at=now, by=by, action=action, subject=job.id, why=why, result=result, step=len(job.history))
     return attrs.evolve(job, history=(*job.history, entry))

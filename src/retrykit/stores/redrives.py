@@ -164,7 +164,7 @@ class RedriveStore(_Redrives):
 
     @final
     def audit(self, *, limit: int = 100, after: AuditEntry | None = None) -> Sequence[AuditEntry]:
-        """Return entries of the audit log, the latest first; what is equal in time is ordered by `AuditEntry.key`.
+        """Return entries of the audit log, the latest first, as `AuditEntry.position` says.
 
         Args:
             limit: how many at the most, at least 1.

@@ -53,11 +53,14 @@ class Redrives(RedriveStore):
             _add(db, entry)
 
     def _audit(self, limit: int, after: AuditEntry | None) -> Sequence[AuditEntry]:
-        at, key = (sys.maxsize, "") if after is None else (to_millis(after.at), after.key)
+        where, values = "", tuple[object, ...]()
+        if after is not None:
+            at, step = to_millis(after.at), after.step
+            where = "WHERE at < ? OR (at = ? AND (step < ? OR (step = ? AND entry > ?)))"
+            values = (at, at, step, step, after.key)
         with self._database.reading() as (db, _):
             rows = db.execute(
-                "SELECT entry FROM retrykit_audit WHERE at < ? OR (at = ? AND entry > ?) ORDER BY at DESC, entry LIMIT ?",
-                (at, at, key, limit),
+                f"SELECT entry FROM retrykit_audit {where} ORDER BY at DESC, step DESC, entry LIMIT ?", (*values, limit)
             ).fetchall()
         with readable("the audit log"):
             return [AuditEntry.from_dict(cast("Mapping[str, JSON]", codec.decode(entry))) for (entry,) in rows]
@@ -92,4 +95,7 @@ def _keep(db: sqlite3.Connection, before: RedriveJob | None, after: RedriveJob) 
 
 
 def _add(db: sqlite3.Connection, entry: AuditEntry) -> None:
-    db.execute("INSERT OR IGNORE INTO retrykit_audit (entry, at) VALUES (?, ?)", (entry.key, to_millis(entry.at)))
+    db.execute(
+        "INSERT OR IGNORE INTO retrykit_audit (entry, at, step) VALUES (?, ?, ?)",
+        (entry.key, to_millis(entry.at), entry.step),
+    )

@@ -162,8 +162,8 @@ _REDRIVES: Final = (
     """,
     "CREATE INDEX retrykit_redrives_age ON retrykit_redrives (created_at DESC, id)",
     "CREATE INDEX retrykit_redrives_active ON retrykit_redrives (created_at DESC, id) WHERE is_active",
-    "CREATE TABLE retrykit_audit (entry TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL)",
-    "CREATE INDEX retrykit_audit_age ON retrykit_audit (at DESC, entry)",
+    "CREATE TABLE retrykit_audit (entry TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL, step INTEGER NOT NULL)",
+    "CREATE INDEX retrykit_audit_age ON retrykit_audit (at DESC, step DESC, entry)",
     """
     CREATE TRIGGER retrykit_audit_changed BEFORE UPDATE ON retrykit_audit
     BEGIN SELECT raise(ABORT, 'the audit log of retrykit is not changed'); END
