@@ -3,6 +3,9 @@
 Two round trips for a call, one for a repetition. The claim marks that the work begins, so a caller who is lost leaves an unknown
 outcome, which is looked up and never simply repeated; the settlement stores what the call gave. Who comes too late with a result
 that another has meanwhile claimed away reports the effect all the same: it is a fact.
+
+A transactional call is settled within the transaction that has its effect. Its claim does not mark that the work begins, since a caller
+who is lost there has done nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from ..delivery.lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
 from ..errors import (
     AlreadyInProgressError,
     ConfigurationError,
+    HoldLostError,
     InvalidPayloadError,
     OutcomeUnknownError,
     ResultLostError,
@@ -110,6 +114,9 @@ class GuardOptions(TypedDict, total=False):
     """Listeners, told of lookups (`OutcomeVerified`). Default none."""
     clock: Clock | None
     """Where the time of waits comes from. Default: the clock in force."""
+    transactional: bool
+    """Whether the effect is a change in the database that holds the claims, committed together with its completion by `complete`. A
+    call that is lost or fails had no effect then, and is made again; its outcome is never unknown. Default False."""
 
 
 _ALLOWED_UNKNOWN: Final = ("raise", "repeat")
@@ -134,6 +141,7 @@ class _Checked:
     classifier: ErrorClassifier = attrs.field(default=None, converter=_classifier)
     on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
     clock: Clock | None = None
+    transactional: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Check what converters do not."""
@@ -142,6 +150,8 @@ class _Checked:
             raise ConfigurationError(f"on_unknown is {self.on_unknown!r}; allowed are 'raise' and 'repeat'")
         if not isinstance(self.namespace, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"namespace is {self.namespace!r}; allowed is text")
+        if not isinstance(self.transactional, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"transactional is {self.transactional!r}; allowed are True and False")
         for name in ("lookup", "recover", "encode", "decode"):
             value = getattr(self, name)
             if not callable(value) and not (value is None and name in ("lookup", "recover")):
@@ -178,6 +188,11 @@ class GuardFlow:
         self._owner: Final = new_owner()
         self._holds: Final = count(1)
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether calls are completed by `complete`."""
+        return self._options.transactional
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
@@ -212,7 +227,7 @@ class GuardFlow:
                 fingerprint=fingerprint,
                 lease=options.lease,
                 poison=_NEVER,
-                sending=True,
+                sending=not options.transactional,
                 ttl=options.ttl,
             )
             match answer:
@@ -249,20 +264,63 @@ class GuardFlow:
         raise ResultLostError(key)
 
     def leave(self, hold: Hold, token: Token[Hold | None], result: object) -> Steps[None]:
-        """Settle a call that gave a result."""
+        """Settle a call that gave a result, unless `complete` has.
+
+        Raises:
+            ConfigurationError: it has not, and it should have.
+        """
         self._end(hold, token)
+        if hold.is_completed:
+            return
+        yield from self._settle_done(hold, result)
+        if self._options.transactional:
+            raise ConfigurationError(
+                f"the call with the key {hold.key!r} returned without being completed, and is recorded as done since it may have been "
+                "committed; call guard.complete(hold, result, within=...) in its transaction, and let the errors of that leave the call"
+            )
+
+    def _settle_done(self, hold: Hold, result: object) -> Steps[None]:
         packed = self._packed(hold, result)
         settled = machine.sent(hold.record, result=packed)
         for attempt in range(_PUTS):
             try:
                 stored = yield from do(self._store.settle, settled, hold.record.seq)
-                if stored is None:  # another has taken over; that the effect has happened is a fact all the same
+                if stored is None and not self._options.transactional:
+                    # another has taken over; that the effect has happened is a fact all the same
                     yield from do(self._store.confirm, hold.store_key)
             except StoreError as error:
                 if attempt + 1 == _PUTS:
                     _log("the call with the key %r was done and that could not be stored: %s", hold.key, error)
             else:
                 return
+
+    def complete(self, hold: Hold | None, result: object, within: ClaimStore | AsyncClaimStore) -> Steps[None]:
+        """Settle a call within the transaction that has its effect.
+
+        Raises:
+            HoldLostError: somebody else has taken over.
+            ConfigurationError: there is nothing that this may complete, or `within` is no store of a transaction.
+        """
+        if not self._options.transactional:
+            raise ConfigurationError("only calls of a guard with transactional=True are completed in a transaction")
+        if hold is None or not hold.is_new or hold.is_completed:
+            was = (
+                "" if hold is None else ", which was done before" if not hold.is_new else ", which is completed already"
+            )
+            raise ConfigurationError(f"the hold is {hold!r}{was}; allowed is that of a call which is running, once")
+        if within is self._store or not callable(getattr(within, "settle", None)):
+            raise ConfigurationError(
+                f"within is {'the store of the guard itself' if within is self._store else repr(within)}; allowed are the claims of the "
+                "transaction: backend.using(connection).claims"
+            )
+        settled = machine.sent(hold.record, result=self._options.encode(result).decode())
+        if (yield from do(within.settle, settled, hold.record.seq)) is None:
+            hold.is_lost = True
+            raise HoldLostError(hold.key)
+        hold.is_completed, hold.result = True, result
+        self._renewals.stop(
+            hold
+        )  # committed it is done, rolled back it is over; a renewal would wait for the transaction
 
     def _packed(self, hold: Hold, result: object) -> str | None:
         try:
@@ -289,6 +347,10 @@ class GuardFlow:
 
     def _after(self, record: ClaimRecord, failure: Failure) -> ClaimRecord:
         now = self._time().now()
+        if (
+            self._options.transactional and failure.outcome is Outcome.UNKNOWN
+        ):  # the settlement counts only if nothing was committed
+            failure = attrs.evolve(failure, outcome=Outcome.NOT_SENT)
         may_have_happened = failure.outcome is Outcome.UNKNOWN and self._options.on_unknown == "raise"
         if not may_have_happened and failure.group not in self._options.keeps:
             return machine.released(record, failure, failed_at=now)

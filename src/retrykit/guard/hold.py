@@ -17,7 +17,7 @@ class Hold:
     Attributes are read by the call; `result` is written by a `with` block.
     """
 
-    __slots__ = ("_deadline", "is_lost", "is_new", "key", "record", "result", "store_key")
+    __slots__ = ("_deadline", "is_completed", "is_lost", "is_new", "key", "record", "result", "store_key")
 
     def __init__(self, key: str, store_key: str, record: ClaimRecord, lease: float, *, is_new: bool) -> None:
         self.key: Final = key
@@ -30,6 +30,8 @@ class Hold:
         """Whether the work is to be done; False: it was done before, and `result` is what it gave."""
         self.result: object = None
         """What the work gave."""
+        self.is_completed = False
+        """Whether `complete` has settled it within a transaction: then the transaction decides whether it is done."""
         self.is_lost = False
         """Whether somebody else may have taken over meanwhile: stop if you can. A result is reported all the same."""
         self._deadline = 0.0

@@ -7,6 +7,7 @@ renewal that fails is tried again until the lease is over; a lease that was take
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -85,15 +86,19 @@ class Renewals:
         try:
             is_held = self._renew(hold) is not None
         except Exception as error:  # noqa: BLE001 - whatever a store raises: the other calls go on
-            next_in = failed(hold, error, self._lease)
+            self._take_in(hold, functools.partial(failed, hold, error, self._lease))
         else:
-            next_in = went_on(hold, self._lease, is_held=is_held)
+            self._take_in(hold, functools.partial(went_on, hold, self._lease, is_held=is_held))
+
+    def _take_in(self, hold: Hold, answer: Callable[[], float | None]) -> None:
         with self._lock:
-            if hold in self._due:
-                if next_in is None:
-                    del self._due[hold]
-                else:
-                    self._due[hold] = time.monotonic() + next_in
+            if hold not in self._due:  # it was settled meanwhile, and the answer says nothing about it
+                return
+            next_in = answer()
+            if next_in is None:
+                del self._due[hold]
+            else:
+                self._due[hold] = time.monotonic() + next_in
 
 
 def went_on(hold: Hold, lease: float, *, is_held: bool) -> float | None:
