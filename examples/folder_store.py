@@ -43,7 +43,7 @@ from retrykit.stores import (
     RetryStats,
     RetryStore,
 )
-from retrykit.times import later
+from retrykit.times import from_iso, later, to_iso
 
 Document = dict[str, Any]
 
@@ -380,6 +380,29 @@ class FolderDeliveries(DeliveryStore):
         with self.folder.operation():
             found = [each for each in self._all() if wanted(each) and each.message_id > after]
         return sorted(found, key=lambda each: each.message_id)[:limit]
+
+    def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Sequence[Delivery]:
+        def place(each: Delivery) -> tuple[datetime, str]:
+            return each.updated_at, each.message_id
+
+        begin = (start, "") if after is None else max((start, ""), place(after))
+        with self.folder.operation():
+            found = [each for each in self._all() if each.status is status and begin < place(each) < (end, "")]
+        return sorted(found, key=place)[:limit]
+
+    def _bookmark(self, source: str) -> datetime | None:
+        with self.folder.operation():
+            document = self.folder.read("bookmark", source)
+        return None if document is None else from_iso(document["at"])
+
+    def _move_bookmark(self, source: str, to: datetime) -> datetime:
+        with self.folder.operation():
+            document = self.folder.read("bookmark", source)
+            stands = to if document is None else max(to, from_iso(document["at"]))
+            self.folder.write("bookmark", source, {"at": to_iso(stands)})
+            return stands
 
     def _counts(self) -> Mapping[DeliveryStatus, int]:
         with self.folder.operation():

@@ -30,7 +30,6 @@ from .machines import claim as machine
 from .machines.status import DeliveryStatus
 from .message import Message, receive
 from .projection import Projection, disposition_of
-from .reconcile import Verification
 from .stores import (
     AsyncBackend,
     AsyncClaimStore,
@@ -44,6 +43,7 @@ from .stores import (
     Pause,
     Unknown,
 )
+from .verification import Verification
 
 __all__ = ["AsyncDispatcher", "DispatchOptions", "Dispatcher", "Raw", "SendResult"]
 

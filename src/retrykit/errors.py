@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from .decision import Decision
     from .failure import Failure
 
@@ -19,6 +21,7 @@ __all__ = [
     "BreakerOpenError",
     "CallRefusedError",
     "ConfigurationError",
+    "EventSourceError",
     "FingerprintMismatchError",
     "HoldLostError",
     "InvalidMessageError",
@@ -105,6 +108,19 @@ class WebhookRefusedError(RetrykitError, ValueError):
         super().__init__(f"the webhook of {provider!r} was refused: {detail}")
         self.provider = provider
         self.reason = reason
+
+
+class EventSourceError(RetrykitError, ConnectionError):
+    """A source of provider events could not be read. Nothing is lost: the same time is asked for again."""
+
+    def __init__(self, source: str, start: datetime, end: datetime, error: Exception) -> None:
+        super().__init__(
+            f"the events of {source!r} from {start.isoformat()} to {end.isoformat()} cannot be read: "
+            f"{type(error).__name__}: {error}"
+        )
+        self.source = source
+        self.start = start
+        self.end = end
 
 
 class FingerprintMismatchError(RetrykitError, ValueError):

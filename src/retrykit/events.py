@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -20,10 +20,12 @@ from .failure import Failure
 __all__ = [
     "AttemptFailed",
     "BreakerChanged",
+    "DeliveryMismatch",
     "Event",
     "Listener",
     "MessageHandled",
     "MessageRepublished",
+    "MismatchKind",
     "OutcomeVerified",
     "PublishFailed",
     "UnknownCode",
@@ -65,7 +67,7 @@ class BreakerChanged(Event):
 
 @attrs.frozen(kw_only=True)
 class MessageHandled(Event):
-    """A dispatcher has settled a message."""
+    """A dispatcher or a reconciler has settled a message."""
 
     disposition: Disposition
 
@@ -106,6 +108,24 @@ class UnknownCode(Event):
     provider: str | None
     failure: Failure
     """What it was classified as all the same: by words, by a status, or as unknown."""
+
+
+MismatchKind: TypeAlias = Literal["missing", "unexpected", "conflicting"]
+"""Missing: only the log has it as sent. Unexpected: only the provider knows it. Conflicting: they cannot both be right."""
+
+
+@attrs.frozen(kw_only=True)
+class DeliveryMismatch(Event):
+    """The delivery log and a provider do not tell the same of a message."""
+
+    kind: MismatchKind
+    message_id: str | None
+    """Our own id, where it is known."""
+    provider: str | None
+    provider_id: str | None
+    """The provider's id of it, where it is known."""
+    detail: str
+    """What does not agree, in one sentence."""
 
 
 Listener: TypeAlias = Callable[[Event], object]

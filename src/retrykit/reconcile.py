@@ -1,195 +1,42 @@
-"""Find out about sends whose outcome is unknown, and settle each.
+"""Compare what retrykit believes it has sent with what the provider tells, and settle what nobody is sure of.
 
-A try that may have had its effect is never repeated before it was asked about: first the delivery log, then the
-provider's `StatusLookup`. Accepted: it was sent. Not accepted: the policy goes on as after any failed try. Cannot tell:
-ask again later, and at the message's maximum age hand it to a person.
+A reconciler runs beside the workers, as a loop or from a timer. It takes the provider's events window by window, applies them to the
+delivery log, and tells of every message in which the two do not agree. It asks about sends whose outcome is unknown, and about those
+that stand in `processing` for too long. It may die at any point and any number may run: the windows go on from a bookmark in the
+store, and everything may be done twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Final
+from typing import Final, Unpack
 
 import attrs
 
 from ._steps import Steps, arun, do, run
+from .checks import check_limit
 from .clock import Clock, current_clock
-from .decision import Action, DeadLetterReason, Decision, DispositionKind
+from .comparison import Comparison
 from .delivery import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
-from .errors import ConfigurationError
-from .events import Listener, OutcomeVerified, emit, listeners_of
-from .failure import Outcome
+from .delivery.sources import AsyncProviderEvents, ProviderEvents
+from .errors import ConfigurationError, EventSourceError, StoreError
+from .events import MessageHandled, emit
 from .lease import new_owner
-from .machines import claim as machine
 from .machines.status import DeliveryStatus
-from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
-from .projection import Projection
-from .stores import AsyncBackend, Backend, ClaimRecord, ClaimState
-from .times import Duration, plain, seconds
+from .projection import Projection, disposition_of
+from .reconcile_options import ReconcileOptions, ReconcileReport, checked
+from .stores import AsyncBackend, Backend, Delivery
+from .times import to_iso, utc
+from .verification import MAX_AGE, Verification
 
-__all__ = ["AsyncReconciler", "ReconcileReport", "Reconciler", "Verification"]
+__all__ = ["AsyncReconciler", "ReconcileOptions", "ReconcileReport", "Reconciler"]
 
-_MAX_AGE: Final = 3 * 86400.0
-"""Seconds after which an unknown outcome goes to a person, where the matrix sets no limit."""
+_BATCH: Final = 500
+"""Unsettled messages that `run` takes at once."""
 
-
-class Verification:
-    """Settles one message whose outcome is unknown; shared by the dispatcher and the reconciler."""
-
-    def __init__(
-        self,
-        backend: Backend | AsyncBackend,
-        *,
-        matrix: PolicyMatrix,
-        lookup: StatusLookup | AsyncStatusLookup | None,
-        on_event: Iterable[Listener],
-        clock: Clock | None,
-        rng: Rng | None,
-    ) -> None:
-        self._backend = backend
-        self._matrix = matrix
-        self._lookup = lookup
-        self._listeners = listeners_of(on_event)
-        self._clock = clock
-        self._rng = rng
-        self._projection = Projection(backend, clock)
-
-    def settle(self, record: ClaimRecord) -> Steps[ClaimRecord | None]:
-        """Find out about a record that the caller holds for verification.
-
-        Returns:
-            The record as settled: sent, waiting (not accepted, due now), unknown (to be asked again) or given up; None
-            when somebody else has taken over.
-        """
-        answer = yield from self._evidence(record)
-        if isinstance(answer, Sent):
-            yield from self._projection.log(
-                record, DeliveryStatus.SENT_TO_PROVIDER, provider=answer.provider, provider_id=answer.provider_id
-            )
-            sent = machine.sent(record, provider=answer.provider, provider_id=answer.provider_id)
-            settled = yield from do(self._backend.claims.settle, sent, record.seq)
-            if settled is None:  # somebody else has taken over, but that it was sent is a fact
-                settled = yield from do(
-                    self._backend.claims.confirm,
-                    record.key,
-                    provider=answer.provider,
-                    provider_id=answer.provider_id,
-                )
-            return settled
-        decision = self._decide(record, is_known=answer is not None)
-        decided = machine.decided(record, decision, is_unsure=answer is None)
-        settled = yield from do(self._backend.claims.settle, decided, record.seq, delay=decision.delay)
-        return None if settled is None else (yield from self.reconsider(settled))
-
-    def reconsider(self, record: ClaimRecord) -> Steps[ClaimRecord]:
-        """Look once more at the log of a message that was settled unsent: who learned that it was sent may have died.
-
-        Returns:
-            The record, confirmed as sent if the log says so.
-        """
-        if record.state is not ClaimState.DONE or record.disposition is DispositionKind.SENT:
-            return record
-        delivery = yield from do(self._backend.deliveries.get, record.key)
-        if delivery is None or not delivery.is_accepted:
-            return record
-        return (
-            yield from do(
-                self._backend.claims.confirm,
-                record.key,
-                provider=delivery.provider,
-                provider_id=delivery.provider_id,
-            )
-        )
-
-    def _evidence(self, record: ClaimRecord) -> Steps[Sent | NotAccepted | None]:
-        delivery = yield from do(self._backend.deliveries.get, record.key)
-        if delivery is not None and delivery.is_accepted:
-            return Sent(delivery.provider_id, delivery.provider)
-        answer: Sent | NotAccepted | None = None
-        failed: str | None = None
-        if self._lookup is not None and self._matrix.on_unknown is Action.VERIFY:
-            try:
-                answer = _answer(self._lookup, (yield from do(self._lookup, record.key)))
-            except Exception as error:  # noqa: BLE001 - a lookup that fails cannot tell
-                failed = f"{type(error).__name__}: {error}"
-        emit(
-            self._listeners,
-            OutcomeVerified(
-                at=self._now(),
-                message_id=record.key,
-                accepted=None if answer is None else isinstance(answer, Sent),
-                error=failed,
-            ),
-        )
-        return answer
-
-    def _now(self) -> datetime:
-        return (self._clock or current_clock()).now()
-
-    def _decide(self, record: ClaimRecord, *, is_known: bool) -> Decision:
-        """Decide on a message that was not accepted, or (`is_known` false) of which that cannot be told."""
-        matrix, tries, age = self._matrix, record.tries, record.age(self._now())
-        if not is_known and matrix.on_unknown is Action.VERIFY:
-            return self._ask_again(record, age)
-        if not is_known and matrix.on_unknown is not Action.RETRY:
-            return Decision(matrix.on_unknown, 0.0, "it may have been sent", DeadLetterReason.APPLICATION)
-        again = Decision(Action.RETRY, 0.0, "the provider did not accept it, tried again at once")
-        if not tries or machine.is_crash(tries[-1]):
-            if len(tries) < matrix.max_attempts:
-                return again
-            return Decision(Action.DEAD_LETTER, 0.0, "all attempts used", DeadLetterReason.RETRIES_EXHAUSTED)
-        failure = attrs.evolve(tries[-1].failure, outcome=Outcome.NOT_SENT)
-        decision = matrix.decide(failure, tries[:-1], age=age, rng=self._rng)
-        return again if decision.action is Action.RETRY else decision
-
-    def _ask_again(self, record: ClaimRecord, age: float) -> Decision:
-        limit = self._matrix.max_age or _MAX_AGE
-        delay = self._matrix.verify_backoff.delay(record.checks + 2, self._rng)
-        if age + delay > limit:
-            reason = f"it may have been sent, and after {plain(age)} s nobody can tell: manual review"
-            return Decision(Action.MANUAL_REVIEW, 0.0, reason, DeadLetterReason.EXPIRED)
-        return Decision(Action.VERIFY, delay, f"it may have been sent, asked again in {plain(delay)} s")
-
-
-def _answer(lookup: object, value: object) -> Sent | NotAccepted | None:
-    """Return a lookup's answer.
-
-    Raises:
-        ConfigurationError: it is none that a lookup may give. To take it for "not accepted" could send twice.
-    """
-    if value is None or isinstance(value, (Sent, NotAccepted)):
-        return value
-    raise ConfigurationError(
-        f"the lookup {lookup!r} gave {type(value).__name__}; allowed are Sent(...), NotAccepted(), or None if it cannot tell"
-    )
-
-
-@attrs.frozen
-class ReconcileReport:
-    """What one run of a reconciler settled."""
-
-    sent: int = 0
-    """Had been accepted."""
-    not_sent: int = 0
-    """Had not been accepted; the policy went on."""
-    unsure: int = 0
-    """Could not be told yet."""
-    given_up: int = 0
-    """Went to a person or to the dead letters."""
-
-    def plus(self, record: ClaimRecord | None) -> ReconcileReport:
-        """Return the report with one more message."""
-        if record is None:
-            return self
-        if record.disposition is DispositionKind.SENT:
-            return attrs.evolve(self, sent=self.sent + 1)
-        if record.state is ClaimState.UNKNOWN:
-            return attrs.evolve(self, unsure=self.unsure + 1)
-        if record.state is ClaimState.WAITING:
-            return attrs.evolve(self, not_sent=self.not_sent + 1)
-        return attrs.evolve(self, given_up=self.given_up + 1)
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _ReconcileFlow:
@@ -199,44 +46,150 @@ class _ReconcileFlow:
         self,
         backend: Backend | AsyncBackend,
         lookup: StatusLookup | AsyncStatusLookup | None,
-        matrix: PolicyMatrix,
-        lease: Duration,
-        on_event: Iterable[Listener],
-        clock: Clock | None,
+        events: ProviderEvents | AsyncProviderEvents | None,
+        options: ReconcileOptions,
     ) -> None:
+        self._options = given = checked(options)
+        for name, part in (("lookup", lookup), ("events", events)):
+            if part is not None and not callable(part):
+                raise ConfigurationError(f"{name} is {part!r}; allowed is a function, or None")
         self._backend = backend
-        self._lease = seconds(lease, "lease", positive=True)
+        self._source = given.provider or "all providers"
+        self._comparison = None if events is None else Comparison(backend, events, self._source, given)
         self._verification = Verification(
-            backend, matrix=matrix, lookup=lookup, on_event=on_event, clock=clock, rng=None
+            backend, matrix=given.matrix, lookup=lookup, on_event=given.on_event, clock=given.clock, rng=None
         )
-        self._projection = Projection(backend, clock)
+        self._projection = Projection(backend, given.clock)
         self._owner = new_owner()
         self._holds = count(1)
+        self._stuck: dict[DeliveryStatus, Delivery | None] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Let `run` end after the window it is at; safe from other threads and from signal handlers."""
+        self._stopped = True
+
+    def _time(self) -> Clock:
+        return self._options.clock or current_clock()
 
     def _run_once(self, limit: int) -> Steps[ReconcileReport]:
-        report = ReconcileReport()
+        check_limit(limit)
+        report, is_behind = ReconcileReport(), False
+        if self._comparison is not None:
+            start, end = yield from self._next_window()
+            if self._is_due(end):
+                report = yield from self._comparison.compare(start, end)
+                end = yield from do(self._backend.deliveries.move_bookmark, self._source, end)
+                is_behind = self._is_due(end + timedelta(seconds=self._options.window))
+        report = yield from self._settle(report, limit)
+        return attrs.evolve((yield from self._settle_stuck(report, limit)), is_behind=is_behind)
+
+    def _run(self, sleep: Callable[[float], Awaitable[None] | None]) -> Steps[None]:
+        while not self._stopped:
+            try:
+                report = yield from self._run_once(_BATCH)
+            except (StoreError, EventSourceError) as error:
+                _log_error(error)
+                report = ReconcileReport()
+            if not report.is_behind and not self._stopped:
+                yield from do(sleep, self._options.poll)
+
+    def _next_window(self) -> Steps[tuple[datetime, datetime]]:
+        """Return the window after the bookmark; the first one begins where all reconcilers let it begin."""
+        length = self._options.window
+        start = (yield from do(self._backend.deliveries.bookmark, self._source)) or self._options.since
+        if start is None:
+            back = self._time().now() - timedelta(seconds=self._options.matrix.max_age or MAX_AGE)
+            start = utc(back - timedelta(seconds=(back - _BEGINNING).total_seconds() % length))
+        return start, utc(start + timedelta(seconds=length))
+
+    def _is_due(self, end: datetime) -> bool:
+        return end + timedelta(seconds=self._options.patience) <= self._time().now()
+
+    def _compare(self, start: datetime, end: datetime) -> Steps[ReconcileReport]:
+        if self._comparison is None:
+            raise ConfigurationError("there is nothing to compare the log with; give the reconciler events=")
+        begin, until = utc(start, "start"), utc(end, "end")
+        if begin >= until:
+            raise ConfigurationError(
+                f"the window is {to_iso(begin)} to {to_iso(until)}; allowed is one that ends after it begins"
+            )
+        return (yield from self._comparison.compare(begin, until))
+
+    def _settle(self, report: ReconcileReport, limit: int) -> Steps[ReconcileReport]:
+        """Settle messages whose outcome is unknown and whose time has come."""
         for key in (yield from do(self._backend.claims.unsettled, limit)):
             owner = f"{self._owner}/{next(self._holds)}"
-            record = yield from do(self._backend.claims.claim_unknown, key, owner=owner, lease=self._lease)
+            record = yield from do(self._backend.claims.claim_unknown, key, owner=owner, lease=self._options.lease)
             if record is None:
                 continue
             settled = yield from self._verification.settle(record)
             if settled is not None:
                 yield from self._projection.show(settled, None)
+                emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition_of(settled)))
             report = report.plus(settled)
         return report
 
+    def _settle_stuck(self, report: ReconcileReport, limit: int) -> Steps[ReconcileReport]:
+        """Settle messages that an application's own log has left in processing or unknown: those without a claim.
+
+        Each run takes the next `limit` of them, so that some that cannot be settled do not hide the others.
+        """
+        now = self._time().now()
+        for status in (DeliveryStatus.PROCESSING, DeliveryStatus.UNKNOWN):
+            page = yield from do(
+                self._backend.deliveries.updated_between,
+                now - timedelta(seconds=self._options.matrix.max_age or MAX_AGE),
+                now - timedelta(seconds=self._options.stuck_after),
+                status=status,
+                limit=limit,
+                after=self._stuck.get(status),
+            )
+            self._stuck[status] = page[-1] if len(page) == limit else None
+            for delivery in page:
+                if (yield from do(self._backend.claims.get, delivery.message_id)) is None:
+                    report = yield from self._ask(report, delivery)
+        return report
+
+    def _ask(self, report: ReconcileReport, delivery: Delivery) -> Steps[ReconcileReport]:
+        answer = yield from self._verification.ask(delivery.message_id)
+        if isinstance(answer, Sent):
+            status, report = DeliveryStatus.SENT_TO_PROVIDER, attrs.evolve(report, sent=report.sent + 1)
+        elif isinstance(answer, NotAccepted):
+            status, report = DeliveryStatus.FAILED_INTERNAL, attrs.evolve(report, not_sent=report.not_sent + 1)
+        else:
+            status, report = DeliveryStatus.UNKNOWN, attrs.evolve(report, unsure=report.unsure + 1)
+        if status is not delivery.status:
+            settled = Delivery(
+                message_id=delivery.message_id,
+                status=status,
+                version=delivery.version + 1,
+                provider=answer.provider if isinstance(answer, Sent) else None,
+                provider_id=answer.provider_id if isinstance(answer, Sent) else None,
+                updated_at=self._time().now(),
+            )
+            yield from do(self._backend.deliveries.record, settled)
+        return report
+
+
+def _log_error(error: Exception) -> None:
+    import logging  # only on the failing path
+
+    logging.getLogger("retrykit.reconcile").warning("nothing can be reconciled now, trying again: %s", error)
+
 
 class Reconciler(_ReconcileFlow):
-    """Settles unknown outcomes where no copy of the message comes by.
+    """Compares the delivery log with a provider's events, and settles unknown outcomes where no copy of the message comes by.
 
     Args:
         backend: where the claims and the delivery log are.
-        lookup: asks the provider; None relies on the delivery log alone.
-        matrix: the policy that goes on when a message was not accepted; the dispatcher's.
-        lease: for how long one message is held, longer than one lookup takes.
-        on_event: listeners.
-        clock: where the time comes from; None: the clock in force.
+        lookup: asks the provider about one message; None relies on the delivery log alone.
+        events: gives the provider's events of a time; None compares nothing. See `retrykit.delivery.sources`.
+        options: see `ReconcileOptions`.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+        TypeError: there is no option of that name.
     """
 
     def __init__(
@@ -244,33 +197,66 @@ class Reconciler(_ReconcileFlow):
         backend: Backend,
         *,
         lookup: StatusLookup | None = None,
-        matrix: PolicyMatrix = EMAIL_MATRIX,
-        lease: Duration = "1m",
-        on_event: Iterable[Listener] = (),
-        clock: Clock | None = None,
+        events: ProviderEvents | None = None,
+        **options: Unpack[ReconcileOptions],
     ) -> None:
-        super().__init__(backend, lookup, matrix, lease, on_event, clock)
+        super().__init__(backend, lookup, events, options)
 
     def run_once(self, limit: int = 100) -> ReconcileReport:
-        """Settle up to `limit` messages whose time has come, and report what came out."""
+        """Compare the next window, if one is due, and settle up to `limit` messages whose outcome is unknown.
+
+        Args:
+            limit: of each kind of unsettled messages, at least 1.
+
+        Returns:
+            What was found; where it `is_behind`, run it again at once.
+
+        Raises:
+            StoreError: a store failed. What was done stands; the window is compared again.
+            EventSourceError: the source of events failed; likewise.
+        """
         return run(self._run_once(limit))
+
+    def compare(self, start: datetime, end: datetime) -> ReconcileReport:
+        """Compare one window, whatever the bookmark says, which stays where it is.
+
+        Args:
+            start: aware.
+            end: aware, after `start`; a message sent shortly before it may have no event yet.
+
+        Raises:
+            ConfigurationError: there is no source of events, an instant is naive, or the window is empty.
+            StoreError: a store failed.
+            EventSourceError: the source of events failed.
+        """
+        return run(self._compare(start, end))
+
+    def run(self) -> None:
+        """Reconcile until `stop` is called. A store or a source that fails is logged and tried again."""
+        run(self._run(self._time().sleep))
 
 
 class AsyncReconciler(_ReconcileFlow):
-    """`Reconciler` for asynchronous callers."""
+    """`Reconciler` for asynchronous callers, under asyncio and trio."""
 
     def __init__(
         self,
         backend: AsyncBackend,
         *,
         lookup: AsyncStatusLookup | None = None,
-        matrix: PolicyMatrix = EMAIL_MATRIX,
-        lease: Duration = "1m",
-        on_event: Iterable[Listener] = (),
-        clock: Clock | None = None,
+        events: AsyncProviderEvents | None = None,
+        **options: Unpack[ReconcileOptions],
     ) -> None:
-        super().__init__(backend, lookup, matrix, lease, on_event, clock)
+        super().__init__(backend, lookup, events, options)
 
     async def run_once(self, limit: int = 100) -> ReconcileReport:
-        """Settle up to `limit` messages whose time has come, and report what came out."""
+        """Compare the next window and settle what is unknown, as `Reconciler.run_once`."""
         return await arun(self._run_once(limit))
+
+    async def compare(self, start: datetime, end: datetime) -> ReconcileReport:
+        """Compare one window, as `Reconciler.compare`."""
+        return await arun(self._compare(start, end))
+
+    async def run(self) -> None:
+        """Reconcile until `stop` is called, as `Reconciler.run`."""
+        await arun(self._run(self._time().sleep_async))

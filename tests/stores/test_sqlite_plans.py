@@ -94,6 +94,11 @@ OPERATIONS = {
     "by_provider_id": lambda backend: backend.deliveries.by_provider_id("ses", "p-1"),
     "with_status": lambda backend: backend.deliveries.with_status(DeliveryStatus.UNKNOWN, after="m"),
     "unexpected": lambda backend: backend.deliveries.unexpected(after="m"),
+    "updated_between": lambda backend: backend.deliveries.updated_between(
+        NOON, NOON + timedelta(days=1), status=DeliveryStatus.UNKNOWN, after=attrs.evolve(DELIVERY, updated_at=NOON)
+    ),
+    "bookmark": lambda backend: backend.deliveries.bookmark("ses"),
+    "move_bookmark": lambda backend: backend.deliveries.move_bookmark("ses", NOON),
     "purge of deliveries": lambda backend: backend.deliveries.purge(NOON),
     "trip": lambda backend: backend.circuits.trip("ses", by="me", recovery=1),
     "lease_probe": probe,

@@ -264,6 +264,7 @@ class _Deliveries(DeliveryStore):
         self._shared = shared
         self._rows: dict[str, Delivery] = {}
         self._of_provider_id: dict[str, set[str]] = {}
+        self._bookmarks: dict[str, datetime] = {}
 
     def _record(self, delivery: Delivery) -> Delivery:
         with self._shared.locked():
@@ -294,6 +295,24 @@ class _Deliveries(DeliveryStore):
         with self._shared.locked():
             rows = [row for row in self._rows.values() if wanted(row) and row.message_id > after]
         return sorted(rows, key=lambda row: row.message_id)[:limit]
+
+    def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Sequence[Delivery]:
+        begin = (start, "") if after is None else max((start, ""), (after.updated_at, after.message_id))
+        with self._shared.locked():
+            rows = [row for row in self._rows.values() if row.status is status and row.updated_at < end]
+        found = sorted((row.updated_at, row.message_id, row) for row in rows)
+        return [row for at, message_id, row in found if (at, message_id) > begin][:limit]
+
+    def _bookmark(self, source: str) -> datetime | None:
+        with self._shared.locked():
+            return self._bookmarks.get(source)
+
+    def _move_bookmark(self, source: str, to: datetime) -> datetime:
+        with self._shared.locked():
+            self._bookmarks[source] = stands = max(to, self._bookmarks.get(source, to))
+            return stands
 
     def _counts(self) -> Mapping[DeliveryStatus, int]:
         with self._shared.locked():

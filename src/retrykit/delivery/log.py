@@ -17,7 +17,7 @@ from ..errors import InvalidMessageError
 from ..message import check_id
 from ..stores.deliveries import AsyncDeliveryStore, Delivery, DeliveryEvent, DeliveryStore
 
-__all__ = ["AsyncDeliveryLog", "DeliveryLog", "delivery_event"]
+__all__ = ["AsyncDeliveryLog", "DeliveryLog", "LogFlow", "delivery_event"]
 
 
 def delivery_event(
@@ -62,8 +62,8 @@ def _provider_ids(event: ProviderEvent) -> list[str]:
     return [known, bare if bare != known else f"<{known}>"]
 
 
-class _LogFlow:
-    """The one logic of both colours."""
+class LogFlow:
+    """The one logic of both colours, in steps."""
 
     def __init__(
         self, store: DeliveryStore | AsyncDeliveryStore, classifier: ErrorClassifier | None, clock: Clock | None
@@ -73,23 +73,37 @@ class _LogFlow:
         self._clock = clock
 
     def _apply(self, event: ProviderEvent) -> Steps[Delivery | None]:
-        message_id = _own_id(event)
-        if message_id is None or message_id == event.provider_id:  # a bounce mail may quote no other id
-            found = yield from self._find(event)
+        reported = self.as_reported(event)
+        if reported is None:
+            found = yield from self.find(event)
             if found is None or event.kind is EventKind.OTHER:
                 return found
-            message_id = found.message_id
-        now = (self._clock or current_clock()).now()
-        reported = delivery_event(event, message_id, at=now, classifier=self._classifier)
+            reported = self.as_reported(event, found)
+            assert reported is not None, "a record has an id"
         return (yield from do(self._store.apply, reported))
 
-    def _find(self, event: ProviderEvent) -> Steps[Delivery | None]:
-        """Return the record of the message by its provider's id, or by our own where an event has one id for both."""
+    def as_reported(self, event: ProviderEvent, found: Delivery | None = None) -> DeliveryEvent | None:
+        """Return an event in the form in which the store takes it; None where nobody knows its message.
+
+        Args:
+            event: as it was parsed.
+            found: the record of its message, where one was found; else our own id in the event has to do.
+        """
+        message_id = _own_id(event) if found is None else found.message_id
+        if message_id is None or (found is None and message_id == event.provider_id):
+            return None  # a bounce mail may quote no other id
+        now = (self._clock or current_clock()).now()
+        return delivery_event(event, message_id, at=now, classifier=self._classifier)
+
+    def find(self, event: ProviderEvent) -> Steps[Delivery | None]:
+        """Return the record of the message: by our own id, else by the provider's, else by one that is both."""
+        message_id = _own_id(event)
+        if message_id is not None and message_id != event.provider_id:
+            return (yield from do(self._store.get, message_id))
         for provider_id in _provider_ids(event):
             found = yield from do(self._store.by_provider_id, event.provider, provider_id)
             if found is not None:
                 return found
-        message_id = _own_id(event)
         return None if message_id is None else (yield from do(self._store.get, message_id))
 
     def _apply_all(self, events: Iterable[ProviderEvent]) -> Steps[list[Delivery | None]]:
@@ -99,7 +113,7 @@ class _LogFlow:
         return applied
 
 
-class DeliveryLog(_LogFlow):
+class DeliveryLog(LogFlow):
     """Applies the events of providers to the delivery log.
 
     Args:
@@ -143,7 +157,7 @@ class DeliveryLog(_LogFlow):
         return run(self._apply_all(events))
 
 
-class AsyncDeliveryLog(_LogFlow):
+class AsyncDeliveryLog(LogFlow):
     """`DeliveryLog` for asynchronous callers."""
 
     def __init__(

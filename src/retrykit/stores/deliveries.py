@@ -55,6 +55,17 @@ class _Deliveries(abc.ABC):
     def _unexpected(self, limit: int, after: str) -> Awaitable[Sequence[Delivery]] | Sequence[Delivery]: ...
 
     @abc.abstractmethod
+    def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Awaitable[Sequence[Delivery]] | Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    def _bookmark(self, source: str) -> Awaitable[datetime | None] | datetime | None: ...
+
+    @abc.abstractmethod
+    def _move_bookmark(self, source: str, to: datetime) -> Awaitable[datetime] | datetime: ...
+
+    @abc.abstractmethod
     def _counts(self) -> Awaitable[Mapping[DeliveryStatus, int]] | Mapping[DeliveryStatus, int]: ...
 
     @abc.abstractmethod
@@ -80,6 +91,18 @@ class _Deliveries(abc.ABC):
     def _unexpected_flow(self, limit: int, after: str) -> Steps[Sequence[Delivery]]:
         return (yield from do(self._unexpected, check_limit(limit), after))
 
+    def _updated_between_flow(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Steps[Sequence[Delivery]]:
+        begin, until = utc(start, "start"), utc(end, "end")
+        return (yield from do(self._updated_between, begin, until, _status(status), check_limit(limit), after))
+
+    def _bookmark_flow(self, source: str) -> Steps[datetime | None]:
+        return (yield from do(self._bookmark, check_id(source, "source")))
+
+    def _move_bookmark_flow(self, source: str, to: datetime) -> Steps[datetime]:
+        return (yield from do(self._move_bookmark, check_id(source, "source"), utc(to, "to")))
+
     def _counts_flow(self) -> Steps[Mapping[DeliveryStatus, int]]:
         return (yield from do(self._counts))
 
@@ -88,7 +111,7 @@ class _Deliveries(abc.ABC):
 
 
 class DeliveryStore(_Deliveries):
-    """The delivery log, for synchronous callers. Subclass it and write the seven primitives."""
+    """The delivery log, for synchronous callers. Subclass it and write the ten primitives."""
 
     @abc.abstractmethod
     def _record(self, delivery: Delivery) -> Delivery: ...
@@ -104,6 +127,17 @@ class DeliveryStore(_Deliveries):
 
     @abc.abstractmethod
     def _unexpected(self, limit: int, after: str) -> Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    def _bookmark(self, source: str) -> datetime | None: ...
+
+    @abc.abstractmethod
+    def _move_bookmark(self, source: str, to: datetime) -> datetime: ...
 
     @abc.abstractmethod
     def _counts(self) -> Mapping[DeliveryStatus, int]: ...
@@ -170,6 +204,55 @@ class DeliveryStore(_Deliveries):
         return run(self._unexpected_flow(limit, after))
 
     @final
+    def updated_between(
+        self,
+        start: datetime,
+        end: datetime,
+        *,
+        status: DeliveryStatus,
+        limit: int = 100,
+        after: Delivery | None = None,
+    ) -> Sequence[Delivery]:
+        """Return the messages of a status of which the latest news is of a time, the longest silent first.
+
+        Args:
+            start: from this instant on, aware.
+            end: up to this instant, itself not included, aware.
+            status: which they have now.
+            limit: how many at the most, at least 1.
+            after: only what comes after this one, the last of the page before; ties are in the order of their ids.
+
+        Raises:
+            ConfigurationError: an instant is naive.
+        """
+        return run(self._updated_between_flow(start, end, status, limit, after))
+
+    @final
+    def bookmark(self, source: str) -> datetime | None:
+        """Return up to which instant the events of a source have been compared with the log, or None.
+
+        Args:
+            source: the name of the source of events, 1 to 255 characters.
+        """
+        return run(self._bookmark_flow(source))
+
+    @final
+    def move_bookmark(self, source: str, to: datetime) -> datetime:
+        """Record that the events of a source have been compared up to an instant; it never goes back.
+
+        Args:
+            source: as for `bookmark`.
+            to: aware.
+
+        Returns:
+            Where it stands: at `to`, or further on, where somebody else had moved it.
+
+        Raises:
+            ConfigurationError: `to` is naive.
+        """
+        return run(self._move_bookmark_flow(source, to))
+
+    @final
     def counts(self) -> Mapping[DeliveryStatus, int]:
         """Return how many messages each status has, without those that none has."""
         return run(self._counts_flow())
@@ -212,6 +295,17 @@ class AsyncDeliveryStore(_Deliveries):
     async def _unexpected(self, limit: int, after: str) -> Sequence[Delivery]: ...
 
     @abc.abstractmethod
+    async def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Sequence[Delivery]: ...
+
+    @abc.abstractmethod
+    async def _bookmark(self, source: str) -> datetime | None: ...
+
+    @abc.abstractmethod
+    async def _move_bookmark(self, source: str, to: datetime) -> datetime: ...
+
+    @abc.abstractmethod
     async def _counts(self) -> Mapping[DeliveryStatus, int]: ...
 
     @abc.abstractmethod
@@ -246,6 +340,29 @@ class AsyncDeliveryStore(_Deliveries):
     async def unexpected(self, *, limit: int = 100, after: str = "") -> Sequence[Delivery]:
         """Return the messages that only a provider told of, as `DeliveryStore.unexpected`."""
         return await arun(self._unexpected_flow(limit, after))
+
+    @final
+    async def updated_between(
+        self,
+        start: datetime,
+        end: datetime,
+        *,
+        status: DeliveryStatus,
+        limit: int = 100,
+        after: Delivery | None = None,
+    ) -> Sequence[Delivery]:
+        """Return the messages whose latest news is of a time, as `DeliveryStore.updated_between`."""
+        return await arun(self._updated_between_flow(start, end, status, limit, after))
+
+    @final
+    async def bookmark(self, source: str) -> datetime | None:
+        """Return up to where a source has been compared, as `DeliveryStore.bookmark`."""
+        return await arun(self._bookmark_flow(source))
+
+    @final
+    async def move_bookmark(self, source: str, to: datetime) -> datetime:
+        """Record up to where a source has been compared, as `DeliveryStore.move_bookmark`."""
+        return await arun(self._move_bookmark_flow(source, to))
 
     @final
     async def counts(self) -> Mapping[DeliveryStatus, int]:

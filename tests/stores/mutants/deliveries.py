@@ -8,6 +8,7 @@ from retrykit.backends.memory import _Deliveries, _Shared
 from retrykit.machines.status import ACCEPTED, FINAL
 from retrykit.stores import AsyncDeliveryStore, DeliveryStatus
 from retrykit.testing.conformance import DeliveryStoreSuite
+from retrykit.times import later
 from tests.stores.mutants.breakages import gap, leaving_answers_behind, writing_later
 
 LATTICE = "test_report_replaces_another_exactly_where_the_lattice_allows"
@@ -627,3 +628,87 @@ class TestEventAnsweredBeforeItIsWritten(DeliveryStoreSuite):
     def make_store(self, place):
         reads = ["_get", "_with_status", "_counts", "_purge"]
         return writing_later(place, "deliveries", {"_record": lambda delivery: delivery}, reads)
+
+
+class Unsorted(_Deliveries):
+    def _updated_between(self, start, end, status, limit, after):
+        begin = (start, "") if after is None else max((start, ""), (after.updated_at, after.message_id))
+        rows = [row for row in self._rows.values() if row.status is status and row.updated_at < end]
+        return [row for row in rows if (row.updated_at, row.message_id) > begin][:limit]
+
+
+class TestTimesInTheOrderOfReports(Mutant):
+    broken = Unsorted
+    caught_by = ("test_updated_between_gives_the_longest_silent_first_page_by_page",)
+
+
+class ByInstantAlone(_Deliveries):
+    def _updated_between(self, start, end, status, limit, after):
+        found = super()._updated_between(start, end, status, 1_000_000, None)
+        return [row for row in found if after is None or row.updated_at > after.updated_at][:limit]
+
+
+class TestPageThatLosesItsInstant(Mutant):
+    broken = ByInstantAlone
+    caught_by = ("test_updated_between_gives_the_longest_silent_first_page_by_page",)
+
+
+class Closed(_Deliveries):
+    def _updated_between(self, start, end, status, limit, after):
+        return super()._updated_between(start, later(end, 0.001), status, limit, after)
+
+
+class TestWindowWithItsEnd(Mutant):
+    broken = Closed
+    caught_by = ("test_updated_between_includes_its_start_and_not_its_end",)
+
+
+class AnyStatus(_Deliveries):
+    def _updated_between(self, start, end, status, limit, after):
+        found = [
+            row
+            for each in DeliveryStatus
+            for row in super(AnyStatus, self)._updated_between(start, end, each, limit, after)
+        ]
+        return sorted(found, key=lambda row: (row.updated_at, row.message_id))[:limit]
+
+
+class TestWindowOfAnyStatus(Mutant):
+    broken = AnyStatus
+    caught_by = ("test_updated_between_goes_by_the_latest_news_of_the_status_that_stands",)
+
+
+class BySkipping(_Deliveries):
+    def _updated_between(self, start, end, status, limit, after):
+        found = list(super()._updated_between(start, end, status, 1_000_000, None))
+        begin = 0 if after is None else 1 + next((n for n, row in enumerate(found) if row == after), len(found))
+        return found[begin : begin + limit]
+
+
+class TestPageThatNeedsTheLastOne(Mutant):
+    broken = BySkipping
+    caught_by = ("test_updated_between_goes_on_when_the_last_of_a_page_has_gone",)
+
+
+class Wandering(_Deliveries):
+    def _move_bookmark(self, source, to):
+        self._bookmarks[source] = to
+        return to
+
+
+class TestBookmarkThatGoesBack(Mutant):
+    broken = Wandering
+    caught_by = ("test_bookmark_never_goes_back", "test_any_sequence_of_operations_gives_what_the_model_gives")
+
+
+class OneBookmark(_Deliveries):
+    def _move_bookmark(self, source, to):
+        return super()._move_bookmark(source.lower(), to)
+
+    def _bookmark(self, source):
+        return super()._bookmark(source.lower())
+
+
+class TestBookmarkOfSeveralSources(Mutant):
+    broken = OneBookmark
+    caught_by = ("test_bookmark_stands_where_it_was_moved_last",)

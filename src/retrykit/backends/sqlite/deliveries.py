@@ -72,6 +72,33 @@ class Deliveries(DeliveryStore):
             ).fetchall()
         return [_delivery_of(row) for row in rows]
 
+    def _updated_between(
+        self, start: datetime, end: datetime, status: DeliveryStatus, limit: int, after: Delivery | None
+    ) -> Sequence[Delivery]:
+        begin = (to_millis(start), "") if after is None else (to_millis(after.updated_at), text(after.message_id))
+        with self._database.reading() as (db, _):
+            rows = db.execute(
+                f"{_SELECT} WHERE deliveries.status = ? AND deliveries.updated_at >= ? AND deliveries.updated_at < ? "
+                "AND (deliveries.updated_at, deliveries.message_id) > (?, ?) "
+                "ORDER BY deliveries.updated_at, deliveries.message_id LIMIT ?",
+                (status.value, max(begin[0], to_millis(start)), to_millis(end), *begin, limit),
+            ).fetchall()
+        return [_delivery_of(row) for row in rows]
+
+    def _bookmark(self, source: str) -> datetime | None:
+        with self._database.reading() as (db, _):
+            row = db.execute("SELECT at FROM retrykit_bookmarks WHERE source = ?", (text(source),)).fetchone()
+        return None if row is None else from_millis(row[0])
+
+    def _move_bookmark(self, source: str, to: datetime) -> datetime:
+        with self._database.writing() as (db, _):
+            ((at,),) = db.execute(
+                "INSERT INTO retrykit_bookmarks (source, at) VALUES (?, ?) "
+                "ON CONFLICT (source) DO UPDATE SET at = max(at, excluded.at) RETURNING at",
+                (text(source), to_millis(to)),
+            ).fetchall()
+        return from_millis(at)
+
     def _counts(self) -> Mapping[DeliveryStatus, int]:
         with self._database.reading() as (db, _):
             rows = db.execute("SELECT status, count(*) FROM retrykit_deliveries GROUP BY status").fetchall()

@@ -143,7 +143,13 @@ _DELIVERY_FACTS: Final = (
 """Version 3: what providers told of a message stands beside its delivery, where a process of the version before, which replaces whole
 rows, does not lose it; the trigger shows it in the status whoever writes."""
 
-MIGRATIONS: Final = (_TABLES, _TOTALS_AND_RETENTION, _DELIVERY_FACTS)
+_RECONCILIATION: Final = (
+    "CREATE TABLE retrykit_bookmarks (source TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL)",
+    "CREATE INDEX retrykit_deliveries_silence ON retrykit_deliveries (status, updated_at, message_id)",
+)
+"""Version 4: how far a source of events was compared with the deliveries, and which of those have been silent for long."""
+
+MIGRATIONS: Final = (_TABLES, _TOTALS_AND_RETENTION, _DELIVERY_FACTS, _RECONCILIATION)
 """The statements that lead from each version to the next, from an empty file on."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

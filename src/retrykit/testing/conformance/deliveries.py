@@ -16,6 +16,7 @@ from .deliveries_events import DeliveryEvents
 from .deliveries_model import DeliveryModel
 from .deliveries_races import DeliveryRaces
 from .deliveries_samples import NOW, delivery
+from .deliveries_times import DeliveryTimes
 from .deliveries_values import DeliveryValues
 from .forks import DeliveryForks
 from .models import compare
@@ -28,7 +29,7 @@ Open = Callable[[Place], DeliveryStore]
 S = DeliveryStatus
 
 
-class DeliveryStoreSuite(DeliveryEvents, DeliveryCrashes, DeliveryRaces, DeliveryForks, DeliveryValues):
+class DeliveryStoreSuite(DeliveryEvents, DeliveryTimes, DeliveryCrashes, DeliveryRaces, DeliveryForks, DeliveryValues):
     """Proves a `DeliveryStore` or an `AsyncDeliveryStore`."""
 
     contract = "deliveries"

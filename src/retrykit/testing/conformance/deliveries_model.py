@@ -124,6 +124,28 @@ class DeliveryModel(RuleBasedStateMachine):
         pages = [list(store.with_status(status, limit=limit, after=after)) for store in (self._store, self._model)]
         assert pages[0] == pages[1]
 
+    @rule(status=_statuses, start=st.integers(-60, 60), end=st.integers(-60, 60), limit=st.integers(1, 2))
+    def updated_between(self, status: DeliveryStatus, start: int, end: int, limit: int) -> None:
+        """All pages of a time, however short."""
+        window = [self._clock.now() + timedelta(seconds=seconds) for seconds in (start, end)]
+        after: Delivery | None = None
+        while True:
+            found = [
+                list(store.updated_between(*window, status=status, limit=limit, after=after))
+                for store in (self._store, self._model)
+            ]
+            assert found[0] == found[1]
+            if not found[0]:
+                break
+            after = found[0][-1]
+
+    @rule(source=_ids, seconds=st.integers(-60, 60))
+    def move_bookmark(self, source: str, seconds: int) -> None:
+        """On, or not back."""
+        to = self._clock.now() + timedelta(seconds=seconds)
+        assert self._store.move_bookmark(source, to) == self._model.move_bookmark(source, to)
+        assert self._store.bookmark(source) == self._model.bookmark(source)
+
     @rule(seconds=st.integers(-60, 60), limit=st.integers(1, 2))
     def purge(self, seconds: int, limit: int) -> None:
         """Of some or of all."""

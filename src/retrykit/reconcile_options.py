@@ -1,0 +1,154 @@
+"""What a reconciler may be told, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TypedDict
+
+import attrs
+
+from .classification import ErrorClassifier
+from .clock import Clock
+from .decision import DispositionKind
+from .events import DeliveryMismatch, Listener, listeners_of
+from .message import check_id
+from .policy import EMAIL_MATRIX, PolicyMatrix
+from .stores import ClaimRecord, ClaimState
+from .times import Duration, seconds, utc
+
+__all__ = ["CheckedReconcileOptions", "ReconcileOptions", "ReconcileReport", "checked"]
+
+
+class ReconcileOptions(TypedDict, total=False):
+    """What either reconciler may be told besides its backend, its lookup and its source of events."""
+
+    provider: str | None
+    """Whose events the source gives: only messages that this provider took can be missing there, and the bookmark has its name.
+    Default none: the events are of all providers."""
+    window: Duration
+    """How much time is compared at once. Default one hour."""
+    patience: Duration
+    """How long the first event of a message may take to appear: a window is compared that much after its end. Default one hour."""
+    since: datetime | None
+    """Where the first window begins when there is no bookmark, aware. Default: the matrix's `max_age` ago."""
+    stuck_after: Duration
+    """After which a message without a claim that stands in `processing` or `unknown` is asked about. Default 15 minutes."""
+    matrix: PolicyMatrix
+    """The policy that goes on when a message was not accepted; the dispatcher's. Default `EMAIL_MATRIX`."""
+    classifier: ErrorClassifier | None
+    """Says what kind of failure an event is. Default: the built-in rules."""
+    lease: Duration
+    """For how long one message is held, longer than one lookup takes. Default one minute."""
+    poll: Duration
+    """The pause of `run` when there is nothing to do. Default 10 seconds."""
+    on_event: Iterable[Listener]
+    """Listeners, told of `DeliveryMismatch`, `OutcomeVerified` and `MessageHandled`. Default none."""
+    clock: Clock | None
+    """Where the time comes from. Default: the clock in force."""
+
+
+def _window(value: Duration) -> float:
+    return seconds(value, "window", positive=True)
+
+
+def _stuck_after(value: Duration) -> float:
+    return seconds(value, "stuck_after", positive=True)
+
+
+def _lease(value: Duration) -> float:
+    return seconds(value, "lease", positive=True)
+
+
+def _poll(value: Duration) -> float:
+    return seconds(value, "poll", positive=True)
+
+
+def _patience(value: Duration) -> float:
+    return seconds(value, "patience")
+
+
+def _since(value: datetime | None) -> datetime | None:
+    return None if value is None else utc(value, "since")
+
+
+def _provider(value: str | None) -> str | None:
+    return None if value is None else check_id(value, "provider")
+
+
+@attrs.frozen(kw_only=True)
+class CheckedReconcileOptions:
+    """`ReconcileOptions`, checked and with their defaults."""
+
+    provider: str | None = attrs.field(default=None, converter=_provider)
+    window: float = attrs.field(default=3600.0, converter=_window)
+    patience: float = attrs.field(default=3600.0, converter=_patience)
+    since: datetime | None = attrs.field(default=None, converter=_since)
+    stuck_after: float = attrs.field(default=900.0, converter=_stuck_after)
+    matrix: PolicyMatrix = EMAIL_MATRIX
+    classifier: ErrorClassifier | None = None
+    lease: float = attrs.field(default=60.0, converter=_lease)
+    poll: float = attrs.field(default=10.0, converter=_poll)
+    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    clock: Clock | None = None
+
+
+def checked(options: ReconcileOptions) -> CheckedReconcileOptions:
+    """Return the options, checked.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+        TypeError: there is no option of that name.
+    """
+    unknown = options.keys() - ReconcileOptions.__annotations__.keys()
+    if unknown:
+        allowed = ", ".join(ReconcileOptions.__annotations__)
+        raise TypeError(f"a reconciler has no option {min(unknown)!r}; allowed are {allowed}")
+    return CheckedReconcileOptions(**options)
+
+
+@attrs.frozen
+class ReconcileReport:
+    """What one run of a reconciler found and settled."""
+
+    sent: int = 0
+    """Unknown outcomes: had been accepted."""
+    not_sent: int = 0
+    """Unknown outcomes: had not been accepted; the policy went on."""
+    unsure: int = 0
+    """Unknown outcomes: could not be told yet."""
+    given_up: int = 0
+    """Unknown outcomes: went to a person or to the dead letters."""
+    events: int = 0
+    """The provider's events in the window."""
+    matched: int = 0
+    """Messages in the window of which the log and the provider tell the same."""
+    missing: int = 0
+    """Messages that the log has as sent in the window, and of which the provider tells nothing."""
+    unexpected: int = 0
+    """Messages that the provider tells of, and the log does not know."""
+    conflicting: int = 0
+    """Messages of which the log and the provider tell what cannot both be true."""
+    mismatches: tuple[DeliveryMismatch, ...] = ()
+    """The first hundred of what is missing, unexpected or conflicting."""
+    window: tuple[datetime, datetime] | None = None
+    """The time that was compared, from the first instant up to the second; None: no window was due."""
+    is_behind: bool = False
+    """Whether another window is due already."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is missing, unexpected or conflicting."""
+        return not (self.missing or self.unexpected or self.conflicting)
+
+    def plus(self, record: ClaimRecord | None) -> ReconcileReport:
+        """Return the report with one more message whose outcome was unknown."""
+        if record is None:
+            return self
+        if record.disposition is DispositionKind.SENT:
+            return attrs.evolve(self, sent=self.sent + 1)
+        if record.state is ClaimState.UNKNOWN:
+            return attrs.evolve(self, unsure=self.unsure + 1)
+        if record.state is ClaimState.WAITING:
+            return attrs.evolve(self, not_sent=self.not_sent + 1)
+        return attrs.evolve(self, given_up=self.given_up + 1)
