@@ -126,9 +126,9 @@ class IdempotencyGuard:
     def complete(self, hold: Hold | None, result: object, *, within: ClaimStore) -> None:
         """Record that a call is done, in the transaction that has its effect: both are committed, or neither is.
 
-        For guards with `transactional=True`, once in each call, block or decorated function. The transaction begins and ends inside the
-        call: a guard that claims or settles while it is open waits for it. Let every error leave the call, and the transaction be
-        rolled back; the key is free again then, and the next call is made.
+        For guards with `transactional=True`, in each call, block or decorated function; again if the transaction is repeated within
+        the call. The transaction begins and ends inside the call: a guard that claims or settles while it is open waits for it. Let
+        every error leave the call, and the transaction be rolled back; the key is free again then, and the next call is made.
 
         Args:
             hold: that of the call, `current_hold()`, or of the block.
@@ -137,7 +137,7 @@ class IdempotencyGuard:
 
         Raises:
             HoldLostError: somebody else has taken over the key, since the lease had ended: the transaction must not be committed.
-            ConfigurationError: the guard is not transactional, the hold was done before or is completed already, or it is None.
+            ConfigurationError: the guard is not transactional, or the hold is not that of a call which it makes now.
             InvalidPayloadError: the result cannot be written; nothing was stored.
             StoreError: the store failed; nothing was stored.
 

@@ -285,8 +285,7 @@ class GuardFlow:
         for attempt in range(_PUTS):
             try:
                 stored = yield from do(self._store.settle, settled, hold.record.seq)
-                if stored is None and not self._options.transactional:
-                    # another has taken over; that the effect has happened is a fact all the same
+                if stored is None:  # another has taken over; that the effect has happened is a fact all the same
                     yield from do(self._store.confirm, hold.store_key)
             except StoreError as error:
                 if attempt + 1 == _PUTS:
@@ -301,26 +300,32 @@ class GuardFlow:
             HoldLostError: somebody else has taken over.
             ConfigurationError: there is nothing that this may complete, or `within` is no store of a transaction.
         """
-        if not self._options.transactional:
-            raise ConfigurationError("only calls of a guard with transactional=True are completed in a transaction")
-        if hold is None or not hold.is_new or hold.is_completed:
-            was = (
-                "" if hold is None else ", which was done before" if not hold.is_new else ", which is completed already"
-            )
-            raise ConfigurationError(f"the hold is {hold!r}{was}; allowed is that of a call which is running, once")
+        hold = self._completable(hold)
         if within is self._store or not callable(getattr(within, "settle", None)):
+            seen = "the store of the guard itself" if within is self._store else repr(within)
             raise ConfigurationError(
-                f"within is {'the store of the guard itself' if within is self._store else repr(within)}; allowed are the claims of the "
-                "transaction: backend.using(connection).claims"
+                f"within is {seen}; allowed are the claims of the transaction: backend.using(connection).claims"
             )
         settled = machine.sent(hold.record, result=self._options.encode(result).decode())
         if (yield from do(within.settle, settled, hold.record.seq)) is None:
             hold.is_lost = True
             raise HoldLostError(hold.key)
         hold.is_completed, hold.result = True, result
-        self._renewals.stop(
-            hold
-        )  # committed it is done, rolled back it is over; a renewal would wait for the transaction
+        self._renewals.stop(hold)  # a renewal would wait for the transaction, and there is nothing to renew after it
+
+    def _completable(self, hold: Hold | None) -> Hold:
+        """Return a hold that `complete` may settle."""
+        if not self._options.transactional:
+            raise ConfigurationError("only calls of a guard with transactional=True are completed in a transaction")
+        if hold is None:
+            what = "the hold is None: no guarded call is running here"
+        elif not hold.is_new:
+            what = f"{hold!r} was done before"
+        elif hold.record.lease is None or not hold.record.lease.owner.startswith(f"{self._owner}/"):
+            what = f"{hold!r} is of another guard"
+        else:
+            return hold
+        raise ConfigurationError(f"{what}; allowed is the hold of a call of this guard, while it runs")
 
     def _packed(self, hold: Hold, result: object) -> str | None:
         try:
@@ -347,10 +352,10 @@ class GuardFlow:
 
     def _after(self, record: ClaimRecord, failure: Failure) -> ClaimRecord:
         now = self._time().now()
-        if (
-            self._options.transactional and failure.outcome is Outcome.UNKNOWN
-        ):  # the settlement counts only if nothing was committed
-            failure = attrs.evolve(failure, outcome=Outcome.NOT_SENT)
+        if self._options.transactional and failure.outcome is Outcome.UNKNOWN:
+            failure = attrs.evolve(
+                failure, outcome=Outcome.NOT_SENT
+            )  # else `complete` has settled it, and this is refused
         may_have_happened = failure.outcome is Outcome.UNKNOWN and self._options.on_unknown == "raise"
         if not may_have_happened and failure.group not in self._options.keeps:
             return machine.released(record, failure, failed_at=now)

@@ -164,9 +164,12 @@ class AsyncRenewals:
             try:
                 is_held = await self._renew(hold) is not None
             except Exception as error:  # noqa: BLE001 - whatever a store raises
-                next_in = failed(hold, error, self._lease)
+                answer = functools.partial(failed, hold, error, self._lease)
             else:
-                next_in = went_on(hold, self._lease, is_held=is_held)
+                answer = functools.partial(went_on, hold, self._lease, is_held=is_held)
+            if hold not in self._running:  # as in `Renewals`: trio waits for a thread that it cannot stop
+                return
+            next_in = answer()
             if next_in is None:
                 return
             await _sleep(next_in)
