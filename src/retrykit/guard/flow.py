@@ -17,6 +17,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import Token
 from itertools import count
+from time import monotonic
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import attrs
@@ -220,6 +221,7 @@ class GuardFlow:
         fingerprint = None if payload is None else _digest(payload)
         clock, began, pause = self._time(), self._time().monotonic(), _FIRST_PAUSE
         while True:
+            deadline = monotonic() + options.lease
             answer = yield from do(
                 self._store.claim,
                 store_key,
@@ -232,11 +234,11 @@ class GuardFlow:
             )
             match answer:
                 case Claimed(record):
-                    hold = Hold(key, store_key, record, options.lease, is_new=True)
+                    hold = Hold(key, store_key, record, deadline, is_new=True)
                     self._renewals.start(hold)
                     return hold, current.set(hold)
                 case Done(record):
-                    hold = Hold(key, store_key, record, options.lease, is_new=False)
+                    hold = Hold(key, store_key, record, deadline, is_new=False)
                     hold.result = self._replayed(key, record)
                     return hold, None
                 case Unknown(record):

@@ -83,12 +83,13 @@ class Renewals:
             self._one(first)
 
     def _one(self, hold: Hold) -> None:
+        asked = time.monotonic()
         try:
             is_held = self._renew(hold) is not None
         except Exception as error:  # noqa: BLE001 - whatever a store raises: the other calls go on
             self._take_in(hold, functools.partial(failed, hold, error, self._lease))
         else:
-            self._take_in(hold, functools.partial(went_on, hold, self._lease, is_held=is_held))
+            self._take_in(hold, functools.partial(went_on, hold, asked, self._lease, is_held=is_held))
 
     def _take_in(self, hold: Hold, answer: Callable[[], float | None]) -> None:
         with self._lock:
@@ -101,12 +102,12 @@ class Renewals:
                 self._due[hold] = time.monotonic() + next_in
 
 
-def went_on(hold: Hold, lease: float, *, is_held: bool) -> float | None:
+def went_on(hold: Hold, asked: float, lease: float, *, is_held: bool) -> float | None:
     """Take in the answer to a renewal, and return when to renew next; None: another has taken over."""
     if not is_held:
         hold.is_lost = True
         return None
-    hold.renewed(lease)
+    hold.renewed(asked + lease)
     return lease * SHARE
 
 
@@ -161,12 +162,13 @@ class AsyncRenewals:
 
     async def _keep(self, hold: Hold) -> None:
         while True:
+            asked = time.monotonic()
             try:
                 is_held = await self._renew(hold) is not None
             except Exception as error:  # noqa: BLE001 - whatever a store raises
                 answer = functools.partial(failed, hold, error, self._lease)
             else:
-                answer = functools.partial(went_on, hold, self._lease, is_held=is_held)
+                answer = functools.partial(went_on, hold, asked, self._lease, is_held=is_held)
             if hold not in self._running:  # as in `Renewals`: trio waits for a thread that it cannot stop
                 return
             next_in = answer()
