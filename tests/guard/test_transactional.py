@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import sqlite3
 import threading
@@ -303,7 +304,7 @@ def test_call_that_returned_uncompleted_after_it_was_taken_over_counts_as_done(s
     """Nobody knows what it has committed, so that the one who took over may not commit either."""
     late, other = (IdempotencyGuard(shop.backend.claims, transactional=True) for _ in range(2))
     first = late.hold("k")
-    first.__enter__()
+    contextvars.copy_context().run(first.__enter__)
     clock.advance("31s")
 
     def place() -> None:
