@@ -9,46 +9,54 @@ import time
 from pathlib import Path
 from random import Random
 
+import attrs
+
 ROOT = Path(__file__).parents[2]
 
 
+@attrs.define
 class Crew:
-    """Processes that go through the same keys on the files of one folder.
+    """Processes that go through keys on the files of one folder."""
 
-    Args:
-        module: which worker of `tests.guard`.
-        folder: for their files.
-        keys: how many there are.
-        seed: of their random choices, and of who is killed when.
-        spread: how much their orders differ.
-        size: how many work at once.
-        more: further arguments.
-    """
+    module: str
+    """Which worker of `tests.guard`."""
+    folder: Path
+    """For their files."""
+    window: int = 120
+    """How many keys a process goes through."""
+    step: int = 40
+    """How many keys further each new one begins than the one before, so that there is always something to do."""
+    spread: float = 1e9
+    """How much their orders differ."""
+    size: int = 3
+    """How many work at once."""
+    more: tuple[str, ...] = ()
+    """Further arguments."""
+    seed: int = 0
+    """Of their random choices, and of who is killed when."""
+    started: int = 0
+    """How many there were."""
+    _rng: Random = attrs.field(init=False)
+    _workers: list[subprocess.Popen[str]] = attrs.field(init=False, factory=list)
 
-    def __init__(
-        self,
-        module: str,
-        folder: Path,
-        keys: int,
-        *,
-        seed: int,
-        spread: float = 1e9,
-        size: int = 3,
-        more: tuple[str, ...] = (),
-    ) -> None:
-        self._command = [sys.executable, "-m", f"tests.guard.{module}", str(folder)]
-        self._rest = [str(keys), str(spread), *more]
-        self._size = size
-        self._rng = Random(seed)
-        self._workers: list[subprocess.Popen[str]] = []
+    def __attrs_post_init__(self) -> None:
+        self._rng = Random(self.seed)
+
+    @property
+    def keys(self) -> list[str]:
+        """Every key that one of them may have worked on."""
+        return [f"key-{number}" for number in range(self.started * self.step + self.window)]
 
     def fill(self) -> None:
         """Start as many workers as are missing."""
-        while len(self._workers) < self._size:
-            command = [*self._command, str(self._rng.randrange(10**9)), *self._rest]
+        while len(self._workers) < self.size:
+            first = self.started * self.step
+            arguments = [self.folder, self._rng.randrange(10**9), first, first + self.window, self.spread, *self.more]
+            command = [sys.executable, "-m", f"tests.guard.{self.module}", *map(str, arguments)]
             self._workers.append(
                 subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             )
+            self.started += 1
 
     def kill_one(self) -> None:
         """Kill a worker at some moment after it has begun."""

@@ -1,4 +1,4 @@
-"""A process that makes guarded calls on one SQLite file: `python -m tests.guard.guard_worker FOLDER SEED KEYS SPREAD`.
+"""A process that makes guarded calls on one SQLite file: `python -m tests.guard.guard_worker FOLDER SEED FIRST LAST SPREAD`.
 
 The effect is a row in a database of its own, as a provider would book it; a lookup asks that one. The process ends when its standard
 input is closed.
@@ -81,16 +81,16 @@ def caller(folder: Path, rng: random.Random) -> Call:
 
 
 def go_through(make: Callable[[Path, random.Random], Call]) -> None:
-    """Call every key until it is done, in an order of this process's own: `FOLDER SEED KEYS SPREAD` are its arguments.
+    """Call keys until they are done, in an order of this process's own: `FOLDER SEED FIRST LAST SPREAD` are its arguments.
 
     The larger the spread, the less the order is that of other processes.
     """
-    folder, seed, keys, spread = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    folder, seed, first, last, spread = Path(sys.argv[1]), *map(int, sys.argv[2:5]), float(sys.argv[5])
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     rng = random.Random(seed)
     call = make(folder, rng)
     print("ready", flush=True)
-    for number in sorted(range(keys), key=lambda number: number + rng.random() * spread):
+    for number in sorted(range(first, last), key=lambda number: number + rng.random() * spread):
         while True:
             try:
                 call(f"key-{number}")

@@ -1,4 +1,4 @@
-"""A process that makes transactional calls: `python -m tests.guard.outbox_worker FOLDER SEED KEYS SPREAD [LEASE]`.
+"""A process that makes transactional calls: `python -m tests.guard.outbox_worker FOLDER SEED FIRST LAST SPREAD [LEASE]`.
 
 The effect is a row in the same file as the claims. The table has no key of its own, so nothing but the guard keeps it to one.
 """
@@ -66,7 +66,7 @@ class Shop:
 
 def caller(folder: Path, rng: random.Random) -> Call:
     """Return what places an order."""
-    shop, history = Shop(folder, *map(float, sys.argv[5:])), History(folder)
+    shop, history = Shop(folder, *map(float, sys.argv[6:])), History(folder)
     return lambda key: shop.guard.call(key, shop.place, key, rng, history)
 
 

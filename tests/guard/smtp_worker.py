@@ -1,4 +1,4 @@
-"""A process that sends mail through a guard: `python -m tests.guard.smtp_worker FOLDER SEED KEYS SPREAD PORT`."""
+"""A process that sends mail through a guard: `python -m tests.guard.smtp_worker FOLDER SEED FIRST LAST SPREAD PORT`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def make_guard(backend: SQLiteBackend, mailer: Mailer) -> IdempotencyGuard:
 
 def caller(folder: Path, rng: random.Random) -> Call:
     """Return what sends a message."""
-    mailer, history = Mailer(int(sys.argv[5])), History(folder)
+    mailer, history = Mailer(int(sys.argv[6])), History(folder)
     guard = make_guard(SQLiteBackend(folder / "guard.db"), mailer)
 
     def send(key: str) -> str:

@@ -1,4 +1,4 @@
-"""A process that makes calls which may happen twice: `python -m tests.guard.stall_worker FOLDER SEED KEYS SPREAD LEASE`.
+"""A process that makes calls which may happen twice: `python -m tests.guard.stall_worker FOLDER SEED FIRST LAST SPREAD LEASE`.
 
 What a call gives tells its holder's token, so that the record tells whose result was stored.
 """
@@ -21,7 +21,7 @@ def caller(folder: Path, rng: random.Random) -> Call:
     history = History(folder)
     backend = SQLiteBackend(folder / "guard.db", synchronous="normal")
     guard = IdempotencyGuard(
-        backend.claims, lease=float(sys.argv[5]), on_unknown="repeat", recover=lambda _: None, wait="30s", ttl=None
+        backend.claims, lease=float(sys.argv[6]), on_unknown="repeat", recover=lambda _: None, wait="30s", ttl=None
     )
 
     def work() -> int:

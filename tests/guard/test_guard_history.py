@@ -27,7 +27,7 @@ def stalls(scale: Callable[[int], int]) -> int:
 
 def stall(module: str, folder: Path, stalls: int, seen: Callable[[Checked], int]) -> None:
     """Let four processes work on nearly the same keys, and one after the other stand still for longer than its lease."""
-    crew = Crew(module, folder, KEYS, seed=6, spread=10, size=4, more=(str(LEASE),))
+    crew = Crew(module, folder, seed=6, window=KEYS, step=0, spread=10, size=4, more=(str(LEASE),))
     history = History(folder)
     try:
         crew.fill()

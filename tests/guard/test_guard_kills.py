@@ -22,9 +22,6 @@ from tests.guard.history import History
 from tests.guard.outbox_worker import Shop
 from tests.guard.smtp_server import Mailbox
 
-KEYS_PER_KILL = 12
-"""More than are done meanwhile, or nobody is at work when it is killed."""
-
 
 def kill(crew: Crew, kills: int) -> None:
     """Kill one after the other, while others go on; then let all end."""
@@ -36,8 +33,9 @@ def kill(crew: Crew, kills: int) -> None:
         crew.close()
 
 
-def keys_for(kills: int) -> list[str]:
-    return [f"key-{number}" for number in range(kills * KEYS_PER_KILL)]
+def touched(backend: SQLiteBackend, crew: Crew) -> list[str]:
+    """Return the keys that somebody has begun to work on."""
+    return [key for key in crew.keys if backend.claims.get(key) is not None]
 
 
 def records_of(backend: SQLiteBackend, keys: list[str]) -> list[ClaimRecord]:
@@ -59,10 +57,10 @@ def kills(scale: Callable[[int], int]) -> int:
 @pytest.mark.soak
 def test_workers_killed_in_the_middle_each_effect_happens_once(tmp_path: Path, kills: int) -> None:
     """What was lost in the middle is looked up, and nothing is done twice or left undone."""
-    keys = keys_for(kills)
-    kill(Crew("guard_worker", tmp_path, len(keys), seed=1), kills)
+    crew = Crew("guard_worker", tmp_path, seed=1)
+    kill(crew, kills)
     provider, backend = guard_worker.Provider(tmp_path), SQLiteBackend(tmp_path / "guard.db")
-    guard = guard_worker.make_guard(backend, provider)
+    keys, guard = touched(backend, crew), guard_worker.make_guard(backend, provider)
     results = {key: guard.call(key, provider.book, key) for key in keys}
     assert {key: [receipt] for key, receipt in results.items()} == provider.receipts()
     crashed = sum(record.counters.crashed for record in records_of(backend, keys))
@@ -75,10 +73,10 @@ def test_workers_killed_in_the_middle_each_effect_happens_once(tmp_path: Path, k
 @pytest.mark.soak
 def test_workers_killed_in_the_middle_of_transactions_each_effect_is_committed_once(tmp_path: Path, kills: int) -> None:
     """Before the commit nothing has happened and the next one does it; after it everybody gets its result."""
-    keys = keys_for(kills)
-    kill(Crew("outbox_worker", tmp_path, len(keys), seed=2, size=4), kills)
+    crew = Crew("outbox_worker", tmp_path, seed=2, size=4)
+    kill(crew, kills)
     shop, history = Shop(tmp_path), History(tmp_path)
-    done_before = len(shop.receipts())
+    keys, done_before = touched(shop.backend, crew), len(shop.receipts())
     results = {key: shop.guard.call(key, shop.place, key, Random(3), history) for key in keys}
     assert {key: [receipt] for key, receipt in results.items()} == shop.receipts()
     assert shop.is_whole()
@@ -95,11 +93,11 @@ def test_workers_killed_in_the_middle_of_transactions_each_effect_is_committed_o
 @pytest.mark.soak
 def test_senders_killed_in_the_middle_no_mail_is_lost_and_none_sent_twice(tmp_path: Path, kills: int) -> None:
     """To a real server, which also refuses, and hangs up before and after it has accepted; unknown outcomes are all settled."""
-    keys = keys_for(kills)
     with Mailbox(seed=4) as mailbox:
-        kill(Crew("smtp_worker", tmp_path, len(keys), seed=5, more=(str(mailbox.port),)), kills)
+        crew = Crew("smtp_worker", tmp_path, seed=5, more=(str(mailbox.port),))
+        kill(crew, kills)
         backend, mailer = SQLiteBackend(tmp_path / "guard.db"), smtp_worker.Mailer(mailbox.port)
-        guard = smtp_worker.make_guard(backend, mailer)
+        keys, guard = touched(backend, crew), smtp_worker.make_guard(backend, mailer)
         send = smtp_worker.persistently(guard, mailer.send)
         results = {f"{key}@example.org": [send(key)] for key in keys}
     records = records_of(backend, keys)
