@@ -76,8 +76,10 @@ class Crew:
         time.sleep(self._rng.random() * 0.1)
         worker = self._rng.choice(self._workers)
         worker.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        worker.send_signal(signal.SIGCONT)
+        try:
+            time.sleep(seconds)
+        finally:
+            worker.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End those that are left: each ends when its standard input does."""
