@@ -38,7 +38,7 @@ class Joined:
             raise ConfigurationError(f"the connection is a {type(connection)!r}; allowed is a sqlite3.Connection")
         self._database: Final = database
         self._connection: Final = connection
-        with self.reading() as (db, _):
+        with self._borrowed() as db:
             files = {name: file for _, name, file in db.execute("PRAGMA database_list")}
         if not self._is_ours(files["main"]):
             attached = next((name for name, file in files.items() if self._is_ours(file)), None)
