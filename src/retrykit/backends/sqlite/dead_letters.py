@@ -12,7 +12,7 @@ from ...dead_letter import DeadLetter, DeadLetterState
 from ...stores.dead_letters import DeadLetterPage, DeadLetterQuery, DeadLetterStore, Facet
 from ...times import to_millis
 from ..cursors import read_cursor, write_cursor
-from .database import Database
+from .database import Operations
 from .rows import optional_text, readable, text
 
 __all__ = ["DeadLetters"]
@@ -21,7 +21,7 @@ __all__ = ["DeadLetters"]
 class DeadLetters(DeadLetterStore):
     """The dead letters."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
 
     def _put(self, letter: DeadLetter) -> DeadLetter:
