@@ -18,6 +18,7 @@ from typing import Final, cast
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+from .feed import Feed
 from .scenarios import Act, DemoMessage, Reply, Scenario
 
 __all__ = ["Mailroom", "Provider"]
@@ -31,10 +32,12 @@ class Mailroom:
 
     Args:
         messages: the day's messages.
+        feed: tells what becomes of those that are accepted.
         hang: real seconds for which a server says nothing; longer than the client waits.
     """
 
-    def __init__(self, messages: Sequence[DemoMessage], *, hang: float) -> None:
+    def __init__(self, messages: Sequence[DemoMessage], feed: Feed, *, hang: float) -> None:
+        self.feed: Final = feed
         self.hang: Final = hang
         self._scenarios: Final[Mapping[str, Scenario]] = {m.id: m.scenario for m in messages}
         self._lock = threading.Lock()
@@ -54,10 +57,11 @@ class Mailroom:
             return scenario.script[number]
         return scenario.script[-1] if scenario.forever else Act.ACCEPT
 
-    def accept(self, message_id: str) -> None:
+    def accept(self, provider: str, message_id: str) -> None:
         """Note that a provider has taken a message."""
         with self._lock:
             self._accepted[message_id] += 1
+        self.feed.accepted(provider, message_id)
 
     def hold(self, message_id: str) -> None:
         """Note that the line of a message is being held."""
@@ -121,7 +125,7 @@ class _Handler:
             self._mailroom.hold(message_id)
             await asyncio.sleep(_HOLD)
             return "421 4.3.0 held too long"
-        self._mailroom.accept(message_id)
+        self._mailroom.accept(self._name, message_id)
         if act is Act.ACCEPT_THEN_HANG:
             await asyncio.sleep(self._mailroom.hang)
         elif act is Act.ACCEPT_THEN_HOLD:
