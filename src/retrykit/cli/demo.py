@@ -149,7 +149,7 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
     console.print(
         f"\nAudit against the servers' own logs: {audit.messages:,} messages, {audit.accepted:,} accepted, "
         f"lost {audit.lost}, sent twice {audit.sent_twice}, in two places {audit.in_two_places}, "
-        f"otherwise than expected {audit.unexpected}; unknown outcomes settled by asking {audit.unknown_settled}, "
+        f"otherwise than expected {audit.unexpected}; unknown outcomes settled {audit.unknown_settled}, "
         f"left {audit.unknown_left}. {elapsed:.0f} s.",
         soft_wrap=True,
     )

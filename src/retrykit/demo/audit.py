@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import attrs
@@ -70,7 +71,7 @@ class Audit:
     unexpected: int
     """Messages that ended otherwise than their scenario says."""
     unknown_settled: int
-    """Messages whose unknown outcome was settled by asking."""
+    """Messages whose unknown outcome was settled, by asking or by what the provider told."""
     unknown_left: int
     accepted: int
     """Acceptances in the servers' logs."""
@@ -217,7 +218,7 @@ def _was_unknown(record: ClaimRecord | None) -> bool:
     return record is not None and any(each.failure.outcome == "unknown" for each in record.tries)
 
 
-def _difference(delivery: Delivery | None, kinds: Set[EventKind]) -> str | None:
+def _difference(delivery: Delivery | None, kinds: AbstractSet[EventKind]) -> str | None:
     """Return in what the delivery log and the kinds of events in the provider's own log differ."""
     status = None if delivery is None or not delivery.is_accepted else delivery.status
     told = DeliveryStatus.DELIVERED if EventKind.DELIVERED in kinds else None
@@ -260,6 +261,8 @@ def audit(
         result.messages += 1
         result.as_expected += not found
         settled += "lost" not in found and _was_unknown(backend.claims.get(message.id))
+    mismatches = [each for report in reports for each in report.mismatches if each.kind != "unexpected"]
+    problems += [f"{each.message_id} is {each.kind}: {each.detail}" for each in mismatches]
     statuses = backend.deliveries.counts()
     lost = [event for event in evidence.log if evidence.feed.is_lost(event)]
     return Audit(

@@ -367,7 +367,7 @@ def messages_of(total: int, seed: int) -> Sequence[DemoMessage]:
     cast = [*SCENARIOS]
     for scenario in others:
         cast += [scenario] * (int(total * scenario.share / 100) - 1)
-    cast += [first] * (total - len(cast))
+    cast = cast[:total] + [first] * (total - len(cast))
     rng.shuffle(cast)
     hours = list(Hour)
     day = [(scenario, scenario.hour or rng.choice(hours)) for scenario in cast]

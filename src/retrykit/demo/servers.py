@@ -1,6 +1,6 @@
 """Two real SMTP servers on the loopback interface that act by the script and keep a log of what they accepted.
 
-The log is the truth of the audit. A server also answers `VRFY <message id>`: whether it has accepted that message.
+The log is the truth of the audit. A server also answers `VRFY <message id>`: whether it has itself accepted that message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mailroom:
         self._scenarios: Final[Mapping[str, Scenario]] = {m.id: m.scenario for m in messages}
         self._lock = threading.Lock()
         self._tries: Counter[str] = Counter()
-        self._accepted: Counter[str] = Counter()
+        self._accepted: Counter[tuple[str, str]] = Counter()
         self._held: dict[str, threading.Event] = {m.id: threading.Event() for m in messages}
 
     def next_act(self, message_id: str) -> Reply | Act:
@@ -60,7 +60,7 @@ class Mailroom:
     def accept(self, provider: str, message_id: str) -> None:
         """Note that a provider has taken a message."""
         with self._lock:
-            self._accepted[message_id] += 1
+            self._accepted[provider, message_id] += 1
         self.feed.accepted(provider, message_id)
 
     def hold(self, message_id: str) -> None:
@@ -74,12 +74,15 @@ class Mailroom:
     def acceptances(self) -> Mapping[str, int]:
         """Return how often each message was accepted, by message id."""
         with self._lock:
-            return Counter(self._accepted)
+            times: Counter[str] = Counter()
+            for (_, message_id), number in self._accepted.items():
+                times[message_id] += number
+            return times
 
-    def has_accepted(self, message_id: str) -> bool:
-        """Tell whether a message was accepted."""
+    def has_accepted(self, provider: str, message_id: str) -> bool:
+        """Tell whether a provider has accepted a message."""
         with self._lock:
-            return self._accepted[message_id] > 0
+            return (provider, message_id) in self._accepted
 
 
 def _message_id(address: str) -> str:
@@ -97,7 +100,7 @@ class _Handler:
 
     async def handle_VRFY(self, _server: SMTP, _session: Session, _envelope: Envelope, address: str) -> str:  # noqa: N802
         """Answer whether a message was accepted."""
-        taken = self._mailroom.has_accepted(address.strip("<>"))
+        taken = self._mailroom.has_accepted(self._name, address.strip("<>"))
         return "250 2.1.5 accepted" if taken else "550 5.1.1 not accepted"
 
     async def handle_RCPT(  # noqa: N802

@@ -41,9 +41,11 @@ class Victim(ABC):
         Raises:
             RuntimeError: it has not.
         """
-        command = [sys.executable, "-m", "retrykit.demo.victim"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin is not None and process.stdout is not None
+        process = subprocess.Popen(
+            [sys.executable, "-m", "retrykit.demo.victim"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             process.stdin.write(self.to_json())
             process.stdin.close()
