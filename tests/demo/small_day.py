@@ -40,7 +40,8 @@ class SmallDay:
         self.mailroom = Mailroom(self.messages, self.feed, hang=1.0)
         self.backend = SQLiteBackend(self.path, clock=self.clock, synchronous="normal")
         self.billing = Billing(self.path, self.backend, lease=60.0, clock=self.clock)
-        self.reports: list[ReconcileReport] = []
+        self.windows: list[ReconcileReport] = []
+        self.whole = ReconcileReport()
 
     def send(self, message: Message, key: str) -> Sent:
         """Let the provider take a message."""
@@ -65,8 +66,9 @@ class SmallDay:
         reconciler = Reconciler(
             self.backend, events=self.feed.events, since=self.began, window="30m", patience="15m", clock=self.clock
         )
-        while not self.reports or self.reports[-1].is_behind:
-            self.reports.append(reconciler.run_once())
+        while not self.windows or self.windows[-1].is_behind:
+            self.windows.append(reconciler.run_once())
+        self.whole = reconciler.compare(self.began, self.clock.now())
         self.billing.bill_all()
         return self
 
@@ -78,7 +80,9 @@ class SmallDay:
 
     def audit(self) -> Audit:
         """Audit the day."""
-        return audit(self.messages, self.backend, self.mailroom, bills(self.path), self.reports)
+        return audit(
+            self.messages, self.backend, self.mailroom, bills=bills(self.path), windows=self.windows, whole=self.whole
+        )
 
     def close(self) -> None:
         """Close the file."""

@@ -155,11 +155,11 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
     )
     found = audit.reconciled
     console.print(
-        f"The providers' own logs: {audit.events:,} events; no webhook told of {audit.events_lost}, the reconciler found "
-        f"{audit.events_found} of these; not in the delivery log {audit.events_unseen}, statuses that disagree "
-        f"{audit.disagreeing}; messages missing {found.missing}, unexpected {found.unexpected}, conflicting "
-        f"{found.conflicting} in {found.windows} windows. Delivered {audit.delivered:,}, bills {audit.bills:,}, billed "
-        f"wrongly {audit.misbilled}.",
+        f"The providers' own logs: {audit.events:,} events, {found.events:,} read by the reconciler; no webhook told of "
+        f"{audit.events_lost}, found {audit.events_found} of these; not in the delivery log {audit.events_unseen}; "
+        f"messages that match {found.matched:,}, missing {found.missing}, unexpected {found.unexpected}, conflicting "
+        f"{found.conflicting}, of another status {audit.disagreeing}. Delivered {audit.delivered:,}, bills "
+        f"{audit.bills:,}, billed wrongly {audit.misbilled}.",
         soft_wrap=True,
     )
     for problem in audit.problems:

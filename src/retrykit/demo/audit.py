@@ -39,22 +39,19 @@ class ScenarioResult:
 
 @attrs.frozen(kw_only=True)
 class Reconciled:
-    """What the reconciler found in the providers' own logs, in all windows of the day together."""
+    """What the reconciler found in the providers' own logs: window by window, and once more in the whole day when that was over."""
 
     windows: int
     events: int
-    """Events that it read."""
+    """Events that it read in the windows."""
+    matched: int
+    """Messages of which the log and the providers tell the same, at the end of the day as the following."""
     missing: int
-    """Messages called sent, of which the providers told nothing."""
+    """Messages called sent, of which the providers tell nothing."""
     unexpected: int
-    """Messages that the delivery log knows from the providers alone, at the end of the day."""
+    """Messages that the delivery log knows from the providers alone."""
     conflicting: int
-    """Messages of which the log and the providers told what cannot both be true."""
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the log and the providers' own agree."""
-        return not (self.missing or self.unexpected or self.conflicting)
+    """Messages of which the log and the providers tell what cannot both be true."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,11 +103,15 @@ class Audit:
             self.unexpected,
             self.unknown_left,
             self.events_lost - self.events_found,
+            self.events - self.reconciled.events,
             self.events_unseen,
             self.disagreeing,
             self.misbilled,
+            self.reconciled.missing,
+            self.reconciled.unexpected,
+            self.reconciled.conflicting,
         )
-        return not any(wrong) and self.reconciled.is_clean
+        return not any(wrong)
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the audit as JSON values."""
@@ -158,7 +159,7 @@ class _Evidence:
     def problems(self, message: DemoMessage) -> Mapping[str, str]:
         """Return what is wrong with a message, by the count it belongs to."""
         delivery = self.backend.deliveries.get(message.id)
-        seen = set() if delivery is None else {event_id for _, event_id in delivery.event_ids}
+        seen = {event_id for _, event_id in (() if delivery is None else delivery.event_ids)}
         self.seen |= seen
         told = self.told.get(message.id, [])
         found = self._ending(message, delivery)
@@ -236,8 +237,10 @@ def audit(
     messages: Sequence[DemoMessage],
     backend: Backend,
     mailroom: Mailroom,
+    *,
     bills: Mapping[str, int],
-    reports: Sequence[ReconcileReport],
+    windows: Sequence[ReconcileReport],
+    whole: ReconcileReport,
 ) -> Audit:
     """Compare the stores and the bills with the servers' logs, message by message.
 
@@ -246,7 +249,8 @@ def audit(
         backend: the stores, at the end of the day.
         mailroom: the servers' logs.
         bills: how often each message was billed, by message id.
-        reports: of the windows that the reconciler has compared.
+        windows: what the reconciler found in each window.
+        whole: what it found in the whole day, after the last window.
     """
     evidence = _Evidence(backend, mailroom, bills)
     results = {s.name: ScenarioResult(s.name, s.promise, s.end.disposition.value) for s in SCENARIOS}
@@ -261,8 +265,7 @@ def audit(
         result.messages += 1
         result.as_expected += not found
         settled += "lost" not in found and _was_unknown(backend.claims.get(message.id))
-    mismatches = [each for report in reports for each in report.mismatches if each.kind != "unexpected"]
-    problems += [f"{each.message_id} is {each.kind}: {each.detail}" for each in mismatches]
+    problems += [f"{each.message_id} is {each.kind}: {each.detail}" for each in whole.mismatches]
     statuses = backend.deliveries.counts()
     lost = [event for event in evidence.log if evidence.feed.is_lost(event)]
     return Audit(
@@ -283,11 +286,12 @@ def audit(
         bills=sum(bills.values()),
         misbilled=counts["misbilled"] + len(bills.keys() - {message.id for message in messages}),
         reconciled=Reconciled(
-            windows=len(reports),
-            events=sum(report.events for report in reports),
-            missing=sum(report.missing for report in reports),
-            unexpected=len(backend.deliveries.unexpected(limit=len(messages))),
-            conflicting=sum(report.conflicting for report in reports),
+            windows=len(windows),
+            events=sum(report.events for report in windows),
+            matched=whole.matched,
+            missing=whole.missing,
+            unexpected=whole.unexpected,
+            conflicting=whole.conflicting,
         ),
         statuses={status.value: count for status, count in sorted(statuses.items())},
         scenarios=list(results.values()),

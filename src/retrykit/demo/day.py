@@ -43,9 +43,7 @@ _TIMEOUT: Final = 1.0
 """Real seconds that a worker waits for a server's answer."""
 _WINDOW: Final = 1800.0
 """Seconds of the providers' logs that are compared at once."""
-_PATIENCE: Final = 3.0
-"""Real seconds after which a worker's own report is in the delivery log."""
-_FIRST_NEWS: Final = 900.0
+_PATIENCE: Final = 900.0
 """Seconds after which the first event of a message is in the provider's log."""
 _CLERKS: Final = 2
 """Threads that take webhook calls."""
@@ -105,7 +103,18 @@ class _Run:
         self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT, clock=self.clock)
         self.to_kill = {message.id for message in messages if message.scenario.kills}
         self.bills_to_kill = {m.id: m.scenario.biller_dies for m in messages if m.scenario.biller_dies}
-        self.reports: list[ReconcileReport] = []
+        self.reconciler = Reconciler(
+            self.backend,
+            lookup=self.sender.lookup,
+            events=self.feed.events,
+            since=self.began,
+            window=_WINDOW,
+            patience=_PATIENCE,
+            lease=_LEASE * day.speed,
+            on_event=[self.listen],
+            clock=self.clock,
+        )
+        self.windows: list[ReconcileReport] = []
         self.errors: list[BaseException] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -220,27 +229,16 @@ class _Run:
 
     def reconcile(self) -> None:
         """Settle unknown outcomes and compare the log with the providers' own, again and again."""
-        reconciler = Reconciler(
-            self.backend,
-            lookup=self.sender.lookup,
-            events=self.feed.events,
-            since=self.began,
-            window=_WINDOW,
-            patience=max(_FIRST_NEWS, _PATIENCE * self.day.speed),
-            lease=_LEASE * self.day.speed,
-            on_event=[self.listen],
-            clock=self.clock,
-        )
         is_behind = False
         while not self._over.wait(0 if is_behind else 0.25):
-            report = reconciler.run_once()
+            report = self.reconciler.run_once()
             is_behind = report.is_behind
             if report.window is not None:
-                self.reports.append(report)
+                self.windows.append(report)
 
     def is_reconciled(self) -> bool:
         """Tell whether no webhook call is on its way, and all that the providers have told was compared with the log."""
-        until = self.reports[-1].window[1] if self.reports and self.reports[-1].window else self.began
+        until = max((report.window[1] for report in self.windows if report.window), default=self.began)
         return self.feed.is_quiet and all(event.at < until for event in self.feed.log())
 
     def watch(self) -> None:
@@ -284,7 +282,14 @@ class _Run:
             self.wait_until(self.all_is_quiet)
             self.wait_until(self.is_reconciled)
             self.bill_the_rest()
-            return audit(self.messages, self.backend, self.mailroom, bills(self.day.path), self.reports)
+            return audit(
+                self.messages,
+                self.backend,
+                self.mailroom,
+                bills=bills(self.day.path),
+                windows=self.windows,
+                whole=self.reconciler.compare(self.began, self.clock.now()),
+            )
         finally:
             scheduler.stop()
             self._over.set()
