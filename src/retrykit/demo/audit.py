@@ -253,7 +253,7 @@ def audit(
         whole: what it found in the whole day, after the last window.
     """
     evidence = _Evidence(backend, mailroom, bills)
-    results = {s.name: ScenarioResult(s.name, s.promise, s.end.disposition.value) for s in SCENARIOS}
+    results = {s.name: ScenarioResult(s.name, s.promise, str(s.end)) for s in SCENARIOS}
     counts: Counter[str] = Counter()
     problems: list[str] = []
     settled = 0

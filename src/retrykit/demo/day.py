@@ -102,7 +102,7 @@ class _Run:
         self.queue = Broker()
         self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT, clock=self.clock)
         self.to_kill = {message.id for message in messages if message.scenario.kills}
-        self.bills_to_kill = {m.id: m.scenario.biller_dies for m in messages if m.scenario.biller_dies}
+        self.billers_to_kill = {m.id: m.scenario.biller_dies for m in messages if m.scenario.biller_dies}
         self.reconciler = Reconciler(
             self.backend,
             lookup=self.sender.lookup,
@@ -198,7 +198,7 @@ class _Run:
     def answer(self, call: Call, billing: Billing) -> None:
         """Take one webhook call; one that failed comes again."""
         with self._lock:
-            death = self.bills_to_kill.pop(call.event.message_id, None)
+            death = self.billers_to_kill.pop(call.event.message_id, None)
         try:
             if death is None:
                 billing.take(call.event.provider, call.event.body)

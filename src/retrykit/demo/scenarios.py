@@ -72,6 +72,10 @@ class End:
     status: DeliveryStatus
     disposition: DispositionKind
 
+    def __str__(self) -> str:
+        is_sent = self.disposition is DispositionKind.SENT
+        return f"{self.disposition.value}, {self.status.value}" if is_sent else self.disposition.value
+
 
 @attrs.frozen(kw_only=True)
 class Scenario:
