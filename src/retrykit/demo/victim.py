@@ -30,7 +30,7 @@ class Victim(ABC):
     speed: float
     epoch: float
     lease: float
-    body: bytes
+    body: bytes = attrs.field(repr=False)
 
     def kill(self, wait: Callable[[IO[bytes]], bool]) -> None:
         """Let another process do the work, and kill it.
