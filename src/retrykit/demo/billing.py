@@ -56,6 +56,9 @@ class Billing:
             backend.claims, namespace="bill", lease=lease, ttl=None, transactional=True, clock=clock
         )
         self._db = sqlite3.connect(path, timeout=_WAIT)
+        self._db.execute(
+            "PRAGMA synchronous = NORMAL"
+        )  # as the demo's stores: who dies here is a process, not the machine
         self._db.execute(_TABLE)
 
     def take(self, provider: str, body: bytes) -> None:

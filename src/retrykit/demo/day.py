@@ -41,7 +41,7 @@ _BILLING_LEASE: Final = 2.0
 """Real seconds for which a message is held while it is billed."""
 _TIMEOUT: Final = 1.0
 """Real seconds that a worker waits for a server's answer."""
-_WINDOW: Final = 1800.0
+_WINDOW: Final = 3600.0
 """Seconds of the providers' logs that are compared at once."""
 _PATIENCE: Final = 900.0
 """Seconds after which the first event of a message is in the provider's log."""
@@ -185,7 +185,7 @@ class _Run:
             while not self._over.is_set():
                 call = self.feed.take()
                 if call is None:
-                    self._over.wait(0.01)
+                    self._over.wait(0.05)
                 else:
                     self.answer(call, billing)
         finally:
