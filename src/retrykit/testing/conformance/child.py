@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
@@ -64,7 +64,8 @@ class Child:
         processes.set_forkserver_preload([f"{__package__}.work"])
         self._connection, theirs = processes.Pipe()
         self._process = processes.Process(target=_main, args=(theirs, task))
-        self._process.start()
+        with _without_program():
+            self._process.start()
         theirs.close()
 
     def read(self) -> Any:
@@ -120,6 +121,17 @@ def in_processes(
         for child in children:
             child.begin()
         return [child.read() for child in children]
+
+
+@contextlib.contextmanager
+def _without_program() -> Generator[None]:
+    """Hide the program that runs: a child imports it first, and one that calls `pytest.main` would run all tests again."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
 
 
 def _module(name: str, file: str) -> ModuleType:
