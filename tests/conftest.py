@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
@@ -30,6 +31,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "soak: has a full count that takes minutes; scripts/soak runs it, scripts/test a hundredth"
     )
+    config.addinivalue_line(
+        "markers", "unmeasured: goes over and over what other tests cover; coverage would take longer than the test"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let coverage rest while a test runs that is marked so."""
+    coverage = sys.modules.get("coverage")  # only where somebody measures
+    measured = coverage and item.get_closest_marker("unmeasured") and coverage.Coverage.current()
+    if not measured:
+        return (yield)
+    measured.stop()
+    try:
+        return (yield)
+    finally:
+        measured.start()
 
 
 def pytest_report_header() -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "ConfigurationError",
     "EventSourceError",
     "FingerprintMismatchError",
+    "HoldLostError",
     "InvalidMessageError",
     "InvalidPayloadError",
     "MissingExtraError",
@@ -215,6 +216,17 @@ class ResultLostError(RetrykitError, LookupError):
         super().__init__(
             f"the call with the key {key!r} was done before, and what it gave is not on record; give the guard a recover= that "
             "makes the result again, or do without it"
+        )
+        self.key = key
+
+
+class HoldLostError(RetrykitError, RuntimeError):
+    """A call was to be completed within a transaction, and somebody else has taken over its key: the transaction must not count."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the key {key!r} is not held any more, since its lease ended and somebody else has taken over; roll the transaction "
+            "back, and call again for what the other one gave"
         )
         self.key = key
 

@@ -31,7 +31,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_demo_json_passes_its_audit_and_settles_every_unknown(tmp_path: Path, scale: Callable[[int], int]) -> None:
-    """A day ends with nothing lost, nothing sent twice and every unknown outcome settled."""
+    """A day ends with nothing lost, nothing sent or billed twice, and every unknown outcome and lost event settled."""
     total = scale(10_000)
     speed = 1500 if total > 1000 else 4000
     done = run("--messages", str(total), "--speed", str(speed), "--json", "--db", str(tmp_path / "demo.db"))
@@ -48,7 +48,12 @@ def test_demo_json_passes_its_audit_and_settles_every_unknown(tmp_path: Path, sc
     ]
     assert (audit["unknown_left"], audit["problems"]) == (0, [])
     assert audit["unknown_settled"] >= 4
-    assert audit["statuses"]["sent_to_provider"] == audit["accepted"]
+    assert audit["statuses"]["delivered"] == audit["delivered"] == audit["bills"]
+    assert "sent_to_provider" not in audit["statuses"]
+    assert [audit[name] for name in ("events_unseen", "disagreeing", "misbilled")] == [0, 0, 0]
+    assert audit["events_lost"] == audit["events_found"] >= 1
+    found = audit["reconciled"]
+    assert (found["events"], found["missing"], found["unexpected"], found["conflicting"]) == (audit["events"], 0, 0, 0)
     assert {row["name"]: row["as_expected"] for row in audit["scenarios"]} == {
         row["name"]: row["messages"] for row in audit["scenarios"]
     }
@@ -69,13 +74,14 @@ def test_demo_text_shows_verdict_top_classes_and_one_letter(
         monkeypatch.setenv("TERM", "xterm")
     path = tmp_path / "a folder %41" / "demo.db"
     path.parent.mkdir()
-    result = CliRunner().invoke(app, ["demo", "--messages", "19", "--speed", "4000", "--seed", "5", "--db", str(path)])
+    result = CliRunner().invoke(app, ["demo", "--messages", "25", "--speed", "4000", "--seed", "5", "--db", str(path)])
     assert result.exit_code == 0
     assert path.exists()
     assert ("\x1b[" in result.output) is terminal
     for text in (
         "How every message ended",
-        "PASSED: none lost, none sent twice",
+        "The providers' own logs: ",
+        "PASSED: none lost, none sent twice, none billed twice",
         "Dead letters, top error classes:",
         '"reason": "retries_exhausted"',
         "Look further",
@@ -86,10 +92,10 @@ def test_demo_text_shows_verdict_top_classes_and_one_letter(
 def test_demo_that_loses_a_message_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit is sharp: a message that was never delivered is counted as lost, and the command fails."""
     monkeypatch.setattr(days._Run, "live", lambda self, hour: None)
-    result = CliRunner().invoke(app, ["demo", "--messages", "19", "--json", "--db", str(tmp_path / "demo.db")])
+    result = CliRunner().invoke(app, ["demo", "--messages", "25", "--json", "--db", str(tmp_path / "demo.db")])
     audit = json.loads(result.stdout)["audit"]
     assert result.exit_code == 1
-    assert (audit["passed"], audit["lost"], audit["accepted"]) == (False, 19, 0)
+    assert (audit["passed"], audit["lost"], audit["accepted"]) == (False, 25, 0)
 
 
 def test_demo_file_of_an_earlier_run_is_refused(tmp_path: Path) -> None:
@@ -112,7 +118,7 @@ def test_demo_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--messages", "3"], "3 is not in the range 19<=x<=100000"),
+        (["--messages", "3"], "3 is not in the range 25<=x<=100000"),
         (["--speed", "0"], "0.0 is not in the range"),
         (["--workers", "none"], "'none' is not a valid integer"),
         (["--colour"], "No such option"),

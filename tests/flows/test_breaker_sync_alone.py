@@ -10,6 +10,8 @@ from retrykit.breaker import BreakerState
 from retrykit.errors import StoreUnavailableError
 from tests.flows.breakers import INTERVAL, PROBE_TIMEOUT, RECOVERIES, BreakerFleet, Process
 
+pytestmark = pytest.mark.unmeasured
+
 MISSED = 5
 """Intervals after which a process acts on its own evidence."""
 

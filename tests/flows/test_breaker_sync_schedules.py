@@ -16,6 +16,8 @@ from retrykit.testing import ManualClock
 from tests.flows.breakers import INTERVAL, PROBE_TIMEOUT, BreakerFleet
 from tests.flows.fleet import Stage
 
+pytestmark = pytest.mark.unmeasured
+
 SIZE = 3
 RECOVERIES = (1.5, 3, 6)
 """Short ones, so that what is drawn gets to the probes."""

@@ -15,6 +15,8 @@ from retrykit.testing import Paused
 from tests.flows.fleet import LEASE, Stage
 from tests.flows.world import World, WorldMaker
 
+pytestmark = pytest.mark.unmeasured
+
 K = DispositionKind
 
 SCRIPTS = {

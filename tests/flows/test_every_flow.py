@@ -17,6 +17,8 @@ from tests.flows.fleet import LEASE, Fleet, Stage
 from tests.flows.test_crashes import SCRIPTS
 from tests.flows.world import World, WorldMaker
 
+pytestmark = pytest.mark.unmeasured
+
 K = DispositionKind
 
 LONGEST = 20

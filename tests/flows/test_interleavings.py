@@ -17,6 +17,8 @@ from tests.flows.fleet import LEASE, Fleet, Stage
 from tests.flows.test_crashes import SCRIPTS, every_script
 from tests.flows.world import World
 
+pytestmark = pytest.mark.unmeasured
+
 MAIN = ["accepted", "temporary", "refused content", "reply lost", "request lost"]
 MAIN_PAIRS = [("accepted", "reply lost"), ("temporary", "request lost"), ("reply lost", "request lost")]
 

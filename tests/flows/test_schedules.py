@@ -14,6 +14,8 @@ from retrykit.testing.harness import Drive
 from tests.flows.fleet import Fleet, on_stage
 from tests.flows.schedules import play, play_in_memory
 
+pytestmark = pytest.mark.unmeasured
+
 PARTS = 20
 
 

@@ -1,6 +1,6 @@
-"""A process that makes guarded calls on one SQLite file: `python -m tests.guard.guard_worker FOLDER SEED KEYS`.
+"""A process that makes guarded calls on one SQLite file: `python -m tests.guard.guard_worker FOLDER SEED FIRST LAST SPREAD`.
 
-The effect is a row in a table of its own, as a provider would book it; a lookup asks that table. The process ends when its standard
+The effect is a row in a database of its own, as a provider would book it; a lookup asks that one. The process ends when its standard
 input is closed.
 """
 
@@ -12,15 +12,20 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.delivery.lookup import NotAccepted, Sent
-from retrykit.errors import CallRefusedError
-from retrykit.guard import IdempotencyGuard
+from retrykit.errors import CallRefusedError, HoldLostError
+from retrykit.guard import IdempotencyGuard, current_hold
+from tests.guard.history import History
 
 LEASE = 0.5
+
+Call: TypeAlias = Callable[[str], object]
 
 
 class Provider:
@@ -59,33 +64,41 @@ def make_guard(backend: SQLiteBackend, provider: Provider) -> IdempotencyGuard:
     )
 
 
-def main() -> None:
-    folder, seed, keys = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def caller(folder: Path, rng: random.Random) -> Call:
+    """Return what books a key."""
+    provider, history = Provider(folder), History(folder)
+    guard = make_guard(SQLiteBackend(folder / "guard.db"), provider)
+
+    def work(key: str) -> str:
+        history.note(current_hold())
+        time.sleep(rng.random() * 0.02)
+        receipt = provider.book(key)
+        time.sleep(rng.random() * 0.02)
+        history.note(current_hold())
+        return receipt
+
+    return lambda key: guard.call(key, work, key)
+
+
+def go_through(make: Callable[[Path, random.Random], Call]) -> None:
+    """Call keys until they are done, in an order of this process's own: `FOLDER SEED FIRST LAST SPREAD` are its arguments.
+
+    The larger the spread, the less the order is that of other processes.
+    """
+    folder, seed, first, last, spread = Path(sys.argv[1]), *map(int, sys.argv[2:5]), float(sys.argv[5])
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     rng = random.Random(seed)
-    provider, backend = Provider(folder), SQLiteBackend(folder / "guard.db")
-    guard = make_guard(backend, provider)
-    order = [f"key {number}" for number in range(keys)]
-    rng.shuffle(order)
+    call = make(folder, rng)
     print("ready", flush=True)
-    for key in order:
-
-        def work(key: str = key) -> str:
-            time.sleep(rng.random() * 0.02)
-            receipt = provider.book(key)
-            time.sleep(rng.random() * 0.02)
-            return receipt
-
+    for number in sorted(range(first, last), key=lambda number: number + rng.random() * spread):
         while True:
             try:
-                guard.call(key, work)
-            except CallRefusedError:
+                call(f"key-{number}")
+            except (CallRefusedError, HoldLostError):
                 time.sleep(0.05)
             else:
                 break
-    print("done", flush=True)
-    backend.close()
 
 
 if __name__ == "__main__":
-    main()
+    go_through(caller)

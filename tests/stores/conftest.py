@@ -16,13 +16,24 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave what many processes do under trio to a soak: the file that they race for is the same as under asyncio."""
-    left = [item for item in items if HERE in item.path.parents and "process" in item.name and "trio" in item.name]
+    """Leave to a soak what takes long and is tested elsewhere as well.
+
+    What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
+    sequences of operations do within transactions of the application's: the statements are the same as outside of them.
+    """
+    left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
         item.add_marker("soak")
     if os.environ.get("RETRYKIT_SOAK") != "1":
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
+
+
+def is_for_soaks(item):
+    """Tell whether a test is left to a soak."""
+    if item.path.name == "test_sqlite_joined_suites.py":
+        return "process" in item.name or item.name.startswith("test_any_")
+    return "process" in item.name and "trio" in item.name
 
 
 def drive_asyncio(fn, *args, **kwargs):

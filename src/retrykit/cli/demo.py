@@ -32,7 +32,7 @@ __all__ = ["demo"]
 
 @click.command()
 @click.option(
-    "--messages", default=2000, show_default=True, type=click.IntRange(19, 100_000), help="How many messages."
+    "--messages", default=2000, show_default=True, type=click.IntRange(25, 100_000), help="How many messages."
 )
 @click.option("--seed", default=1, show_default=True, help="The same seed tells the same story.")
 @click.option(
@@ -53,9 +53,10 @@ def demo(messages: int, seed: int, speed: float, workers: int, db: Path | None, 
     """Watch a day of e-mail fail in every way, and audit what became of it.
 
     Two real SMTP servers on the loopback interface act by a script: throttling, an outage, timeouts after acceptance,
-    full mailboxes, greylisting, unknown users, refused content, broken payloads, duplicates, killed workers. Everything
-    is kept in a SQLite file. In the end every message is compared with the servers' own logs: none may be lost, none
-    sent twice. Exits with 1 if the audit fails.
+    full mailboxes, greylisting, unknown users, refused content, broken payloads, duplicates, killed workers. What they
+    took they tell of by webhook calls: late, twice, in disorder or never. A delivered message is billed. Everything is
+    kept in a SQLite file. In the end every message is compared with the servers' own logs: none may be lost, none sent
+    twice, none billed twice. Exits with 1 if the audit fails.
     """
     try:
         from ..demo.day import Day, Progress, run_day
@@ -129,6 +130,7 @@ def _counts(progress: Progress) -> Table:
     table.add_row("waiting", f"{progress.waiting:,}")
     table.add_row("unknown, asked", _tally(progress.verified))
     table.add_row("workers killed", f"{progress.killed:,}")
+    table.add_row("webhook calls", _tally(progress.webhooks))
     return table
 
 
@@ -148,13 +150,22 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
     console.print(
         f"\nAudit against the servers' own logs: {audit.messages:,} messages, {audit.accepted:,} accepted, "
         f"lost {audit.lost}, sent twice {audit.sent_twice}, in two places {audit.in_two_places}, "
-        f"otherwise than expected {audit.unexpected}; unknown outcomes settled by asking {audit.unknown_settled}, "
+        f"otherwise than expected {audit.unexpected}; unknown outcomes settled {audit.unknown_settled}, "
         f"left {audit.unknown_left}. {elapsed:.0f} s.",
+        soft_wrap=True,
+    )
+    found = audit.reconciled
+    console.print(
+        f"The providers' own logs: {audit.events:,} events, {found.events:,} read by the reconciler; no webhook told of "
+        f"{audit.events_lost}, found {audit.events_found} of these; not in the delivery log {audit.events_unseen}; "
+        f"messages that match {found.matched:,}, missing {found.missing}, unexpected {found.unexpected}, conflicting "
+        f"{found.conflicting}, of another status {audit.disagreeing}. Delivered {audit.delivered:,}, bills "
+        f"{audit.bills:,}, billed wrongly {audit.misbilled}.",
         soft_wrap=True,
     )
     for problem in audit.problems:
         console.print(f"  {problem}", style="red", markup=False)
-    verdict = "PASSED: none lost, none sent twice" if audit.passed else "FAILED"
+    verdict = "PASSED: none lost, none sent twice, none billed twice" if audit.passed else "FAILED"
     console.print(f"[bold {'green' if audit.passed else 'red'}]{verdict}[/]")
     console.print("\nDead letters, top error classes:")
     for name, count in audit.top_error_classes:

@@ -1,14 +1,12 @@
-"""Run the scripted day: servers, queue, workers, retry scheduler and reconciler, until every message is settled.
+"""Run the scripted day: servers, queue, workers, webhook calls, retry scheduler and reconciler, until every message is settled.
 
 Time runs scaled, so that ladders of hours pass in seconds; the conversations with the servers are real.
 """
 
 from __future__ import annotations
 
-import queue
 import random
-import subprocess
-import sys
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -21,25 +19,34 @@ import attrs
 from ..backends.sqlite import SQLiteBackend
 from ..clock import ScaledClock
 from ..dispatch import Dispatcher
-from ..errors import ConfigurationError, StoreError
+from ..errors import AlreadyInProgressError, ConfigurationError, HoldLostError, StoreError
 from ..events import AttemptFailed, Event, MessageHandled, OutcomeVerified
 from ..machines.status import FINAL
-from ..message import Message
-from ..reconcile import Reconciler
+from ..reconcile import Reconciler, ReconcileReport
 from ..scheduler import RetryScheduler
-from ..stores import Backend
 from .audit import Audit, audit
-from .scenarios import DemoMessage, Hour
+from .billing import Billing, bills
+from .broker import Broker
+from .feed import Call, Feed
+from .scenarios import Death, DemoMessage, Hour
 from .sender import Sender, render, validate
 from .servers import Mailroom, Provider
-from .victim import Victim
+from .victim import BillingVictim, SendingVictim
 
 __all__ = ["Day", "Progress", "run_day"]
 
 _LEASE: Final = 8.0
 """Real seconds for which a worker holds a message."""
+_BILLING_LEASE: Final = 2.0
+"""Real seconds for which a message is held while it is billed."""
 _TIMEOUT: Final = 1.0
 """Real seconds that a worker waits for a server's answer."""
+_WINDOW: Final = 3600.0
+"""Seconds of the providers' logs that are compared at once."""
+_PATIENCE: Final = 900.0
+"""Seconds after which the first event of a message is in the provider's log."""
+_CLERKS: Final = 2
+"""Threads that take webhook calls."""
 _LIMIT: Final = 600.0
 """Real seconds after which the day ends, settled or not."""
 
@@ -73,50 +80,10 @@ class Progress:
     verified: Counter[str] = attrs.field(factory=Counter[str])
     """Lookups by answer."""
     killed: int = 0
+    webhooks: Counter[str] = attrs.field(factory=Counter[str])
+    """Webhook calls by answer."""
     waiting: int = 0
     settled: int = 0
-
-
-class _Queue:
-    """The application's own queue: what is taken and not acked is delivered again."""
-
-    def __init__(self) -> None:
-        self._queue: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
-        self._lock = threading.Lock()
-        self._open = 0
-        self.copies = 0
-        """How many were ever put into it."""
-
-    def put(self, message_id: str, body: bytes) -> None:
-        """Add a copy of a message."""
-        with self._lock:
-            self._open += 1
-            self.copies += 1
-        self._queue.put((message_id, body))
-
-    def publish(self, message: Message) -> None:
-        """Take back a message whose wait is over."""
-        self.put(message.id, message.body)
-
-    def take(self) -> tuple[str, bytes] | None:
-        """Return the next copy; None when the day is over."""
-        return self._queue.get()
-
-    def ack(self) -> None:
-        """Forget a copy that was taken."""
-        with self._lock:
-            self._open -= 1
-
-    def close(self, takers: int) -> None:
-        """Let every taker end."""
-        for _ in range(takers):
-            self._queue.put(None)
-
-    @property
-    def empty(self) -> bool:
-        """Whether no copy is queued or being worked on."""
-        with self._lock:
-            return self._open == 0
 
 
 class _Run:
@@ -127,12 +94,27 @@ class _Run:
         self.progress = progress
         self.messages = messages
         self.clock = ScaledClock(day.speed)
-        self.mailroom = Mailroom(messages, hang=_TIMEOUT * 3)
+        self.began = self.clock.now()
+        self.feed = Feed(messages, seed=day.seed, clock=self.clock)
+        self.mailroom = Mailroom(messages, self.feed, hang=_TIMEOUT * 3)
         self.main, self.backup = Provider("main", self.mailroom), Provider("backup", self.mailroom)
-        self.backend: Backend = SQLiteBackend(day.path, clock=self.clock, synchronous="normal")
-        self.queue = _Queue()
+        self.backend = SQLiteBackend(day.path, clock=self.clock, synchronous="normal")
+        self.queue = Broker()
         self.sender = Sender([(p.name, p.port) for p in (self.main, self.backup)], timeout=_TIMEOUT, clock=self.clock)
         self.to_kill = {message.id for message in messages if message.scenario.kills}
+        self.billers_to_kill = {m.id: m.scenario.biller_dies for m in messages if m.scenario.biller_dies}
+        self.reconciler = Reconciler(
+            self.backend,
+            lookup=self.sender.lookup,
+            events=self.feed.events,
+            since=self.began,
+            window=_WINDOW,
+            patience=_PATIENCE,
+            lease=_LEASE * day.speed,
+            on_event=[self.listen],
+            clock=self.clock,
+        )
+        self.windows: list[ReconcileReport] = []
         self.errors: list[BaseException] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -183,39 +165,81 @@ class _Run:
 
     def kill_a_worker(self, message_id: str, body: bytes) -> None:
         """Let another process send the message, and kill it while the server holds the line."""
-        victim = Victim(
+        victim = SendingVictim(
             path=str(self.day.path),
             message_id=message_id,
             body=body,
-            providers=list(self.sender.providers),
+            providers=self.sender.providers,
             speed=self.clock.speed,
             epoch=self.clock.epoch,
             lease=_LEASE * self.day.speed,
         )
-        process = subprocess.Popen([sys.executable, "-m", "retrykit.demo.victim"], stdin=subprocess.PIPE)
+        victim.kill(lambda _: self.mailroom.wait_until_held(message_id, timeout=30))
+        with self._lock:
+            self.progress.killed += 1
+
+    def attend(self) -> None:
+        """Take webhook calls, as an application's web server does."""
+        billing = self.billing()
         try:
-            assert process.stdin is not None
-            process.stdin.write(victim.to_json())
-            process.stdin.close()
-            if not self.mailroom.wait_until_held(message_id, timeout=30):
-                raise RuntimeError(f"the worker that should be killed has not begun to send {message_id}")
+            while not self._over.is_set():
+                call = self.feed.take()
+                if call is None:
+                    self._over.wait(0.05)
+                else:
+                    self.answer(call, billing)
         finally:
-            process.kill()
-            process.wait()
+            billing.close()
+
+    def billing(self) -> Billing:
+        """Return the billing of the calling thread."""
+        return Billing(self.day.path, self.backend, lease=_BILLING_LEASE * self.day.speed, clock=self.clock)
+
+    def answer(self, call: Call, billing: Billing) -> None:
+        """Take one webhook call; one that failed comes again."""
+        with self._lock:
+            death = self.billers_to_kill.pop(call.event.message_id, None)
+        try:
+            if death is None:
+                billing.take(call.event.provider, call.event.body)
+            else:
+                self.kill_a_biller(call, death)
+        except (StoreError, AlreadyInProgressError, HoldLostError, sqlite3.OperationalError):
+            well = False
+        else:
+            well = death is None
+        self.feed.answered(call, well=well)
+        with self._lock:
+            self.progress.webhooks["taken" if well else "to come again"] += 1
+
+    def kill_a_biller(self, call: Call, death: Death) -> None:
+        """Let another process take a webhook call, and kill it while it bills."""
+        victim = BillingVictim(
+            path=str(self.day.path),
+            provider=call.event.provider,
+            body=call.event.body,
+            death=death,
+            speed=self.clock.speed,
+            epoch=self.clock.epoch,
+            lease=_BILLING_LEASE * self.day.speed,
+        )
+        victim.kill(victim.is_ready)
         with self._lock:
             self.progress.killed += 1
 
     def reconcile(self) -> None:
-        """Settle unknown outcomes, again and again."""
-        reconciler = Reconciler(
-            self.backend,
-            lookup=self.sender.lookup,
-            lease=_LEASE * self.day.speed,
-            on_event=[self.listen],
-            clock=self.clock,
-        )
-        while not self._over.wait(0.25):
-            reconciler.run_once()
+        """Settle unknown outcomes and compare the log with the providers' own, again and again."""
+        is_behind = False
+        while not self._over.wait(0 if is_behind else 0.25):
+            report = self.reconciler.run_once()
+            is_behind = report.is_behind
+            if report.window is not None:
+                self.windows.append(report)
+
+    def is_reconciled(self) -> bool:
+        """Tell whether no webhook call is on its way, and all that the providers have told was compared with the log."""
+        until = max((report.window[1] for report in self.windows if report.window), default=self.began)
+        return self.feed.is_quiet and all(event.at < until for event in self.feed.log())
 
     def watch(self) -> None:
         """Keep the slower counts of the display up to date."""
@@ -247,7 +271,7 @@ class _Run:
         workers = [threading.Thread(target=self.guarded(self.work), daemon=True) for _ in range(self.day.workers)]
         others = [
             threading.Thread(target=self.guarded(loop), daemon=True)
-            for loop in (scheduler.run, self.reconcile, self.watch)
+            for loop in (scheduler.run, self.reconcile, self.watch, *[self.attend] * _CLERKS)
         ]
         self.backup.serve()
         for thread in [*workers, *others]:
@@ -256,7 +280,16 @@ class _Run:
             for hour in Hour:
                 self.live(hour)
             self.wait_until(self.all_is_quiet)
-            return audit(self.messages, self.backend, self.mailroom)
+            self.wait_until(self.is_reconciled)
+            self.bill_the_rest()
+            return audit(
+                self.messages,
+                self.backend,
+                self.mailroom,
+                bills=bills(self.day.path),
+                windows=self.windows,
+                whole=self.reconciler.compare(self.began, self.clock.now()),
+            )
         finally:
             scheduler.stop()
             self._over.set()
@@ -266,6 +299,14 @@ class _Run:
             self.main.stop()
             self.backup.stop()
             self.backend.close()
+
+    def bill_the_rest(self) -> None:
+        """Bill what is delivered and not billed: the reconciler has found that out, and no webhook call has told."""
+        billing = self.billing()
+        try:
+            billing.bill_all()
+        finally:
+            billing.close()
 
     def live(self, hour: Hour) -> None:
         """Deliver one part of the day's messages, and wait until each was tried."""

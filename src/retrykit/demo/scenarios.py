@@ -13,11 +13,12 @@ from typing import Final
 
 import attrs
 
+from ..classification import EventKind
 from ..decision import DispositionKind
 from ..errors import ConfigurationError
 from ..stores import DeliveryStatus
 
-__all__ = ["SCENARIOS", "Act", "DemoMessage", "Hour", "Reply", "Scenario", "messages_of"]
+__all__ = ["SCENARIOS", "Act", "Death", "DemoMessage", "Hour", "Reply", "Scenario", "Travel", "messages_of"]
 
 
 class Hour(StrEnum):
@@ -39,6 +40,21 @@ class Act(StrEnum):
     HOLD = "hold the line before taking it, until the worker is dead"
 
 
+class Travel(StrEnum):
+    """How the provider's events reach the application."""
+
+    WEBHOOKS = "by one webhook call each"
+    DISORDER = "by two webhook calls each, the last event first"
+    LOST = "by no webhook call"
+
+
+class Death(StrEnum):
+    """When a worker that bills a delivered message is killed."""
+
+    BEFORE_COMMIT = "after it has written the bill, before the transaction is committed"
+    AFTER_COMMIT = "after the transaction is committed, before the webhook call is answered"
+
+
 @attrs.frozen
 class Reply:
     """A server's refusal of a recipient, or of the text."""
@@ -55,6 +71,10 @@ class End:
 
     status: DeliveryStatus
     disposition: DispositionKind
+
+    def __str__(self) -> str:
+        is_sent = self.disposition is DispositionKind.SENT
+        return f"{self.disposition.value}, {self.status.value}" if is_sent else self.disposition.value
 
 
 @attrs.frozen(kw_only=True)
@@ -84,20 +104,31 @@ class Scenario:
     """The provider that has to take it; None: any."""
     kills: bool = False
     """Whether the worker that sends it first is killed."""
+    news: tuple[EventKind, ...] = (EventKind.DELIVERED,)
+    """What the provider tells after it has taken the message, in the order in which it happens."""
+    travel: Travel = Travel.WEBHOOKS
+    """How that reaches the application."""
+    biller_dies: Death | None = None
+    """When the worker that bills it first is killed; None: it is not."""
 
 
 _GREYLISTED = Reply("451 4.7.1 Greylisting in action, please come back later")
 _FULL = Reply("452 4.2.2 The mailbox is full and cannot take messages right now")
 _THROTTLED = Reply("421 4.7.0 Too many messages from your address, slow down")
 
-_SENT = End(DeliveryStatus.SENT_TO_PROVIDER, DispositionKind.SENT)
+_DELIVERED = End(DeliveryStatus.DELIVERED, DispositionKind.SENT)
+_BOUNCED_LATER = End(DeliveryStatus.BOUNCED_PERMANENT, DispositionKind.SENT)
 _BOUNCED = End(DeliveryStatus.BOUNCED_PERMANENT, DispositionKind.BOUNCED)
 _DEAD = End(DeliveryStatus.FAILED_INTERNAL, DispositionKind.DEAD_LETTERED)
 _HELD = End(DeliveryStatus.FAILED_INTERNAL, DispositionKind.HELD_FOR_REVIEW)
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
-        name="plain", promise="a message that nothing happens to is sent once", part="dispatcher", share=0, end=_SENT
+        name="plain",
+        promise="a message that nothing happens to is sent once, and billed once when it is delivered",
+        part="dispatcher",
+        share=0,
+        end=_DELIVERED,
     ),
     Scenario(
         name="throttled",
@@ -105,7 +136,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         part="provider throttling",
         share=8,
         script=(_THROTTLED, _THROTTLED),
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="refused_connection",
@@ -114,7 +145,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         share=8,
         hour=Hour.REFUSING,
         provider="backup",
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="reset_connection",
@@ -123,7 +154,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         share=8,
         hour=Hour.RESETTING,
         provider="backup",
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="timeout_after_acceptance",
@@ -132,7 +163,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         share=1,
         script=(Act.ACCEPT_THEN_HANG,),
         unknown=True,
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="hang_up_before_acceptance",
@@ -141,7 +172,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         share=1,
         script=(Act.HANG_UP,),
         unknown=True,
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="greylisted",
@@ -149,7 +180,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         part="temporary mailbox trouble",
         share=6,
         script=(_GREYLISTED,),
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="mailbox_full_for_a_while",
@@ -157,7 +188,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         part="temporary mailbox trouble",
         share=4,
         script=(_FULL, _FULL),
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="mailbox_full_for_good",
@@ -231,7 +262,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         part="idempotency",
         share=4,
         copies=3,
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="killed_after_acceptance",
@@ -242,7 +273,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         unknown=True,
         hour=Hour.EVENING,
         kills=True,
-        end=_SENT,
+        end=_DELIVERED,
     ),
     Scenario(
         name="killed_before_acceptance",
@@ -253,7 +284,58 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         unknown=True,
         hour=Hour.EVENING,
         kills=True,
-        end=_SENT,
+        end=_DELIVERED,
+    ),
+    Scenario(
+        name="bounced_later",
+        promise="accepted, and bounced afterwards: the provider's event says so, nothing is billed",
+        part="delivery events",
+        share=3,
+        news=(EventKind.BOUNCED,),
+        end=_BOUNCED_LATER,
+    ),
+    Scenario(
+        name="complained_of",
+        promise="delivered, and called spam: the complaint stands beside the status",
+        part="delivery events",
+        share=2,
+        news=(EventKind.DELIVERED, EventKind.COMPLAINED),
+        end=_DELIVERED,
+    ),
+    Scenario(
+        name="events_in_disorder",
+        promise="events come twice, the last one first: the status and the bill are the same",
+        part="delivery events, idempotency guard",
+        share=6,
+        news=(EventKind.DEFERRED, EventKind.DELIVERED, EventKind.COMPLAINED),
+        travel=Travel.DISORDER,
+        end=_DELIVERED,
+    ),
+    Scenario(
+        name="events_lost",
+        promise="no webhook arrives: the reconciler finds the events in the provider's own log",
+        part="reconciler",
+        share=4,
+        travel=Travel.LOST,
+        end=_DELIVERED,
+    ),
+    Scenario(
+        name="killed_before_bill",
+        promise="kill -9 before the bill is committed: no bill, until the webhook comes again",
+        part="idempotency guard, outbox",
+        share=0.1,
+        hour=Hour.MORNING,
+        biller_dies=Death.BEFORE_COMMIT,
+        end=_DELIVERED,
+    ),
+    Scenario(
+        name="killed_after_bill",
+        promise="kill -9 after the bill is committed: the webhook comes again, and is not billed again",
+        part="idempotency guard, outbox",
+        share=0.1,
+        hour=Hour.MORNING,
+        biller_dies=Death.AFTER_COMMIT,
+        end=_DELIVERED,
     ),
 )
 
@@ -289,7 +371,7 @@ def messages_of(total: int, seed: int) -> Sequence[DemoMessage]:
     cast = [*SCENARIOS]
     for scenario in others:
         cast += [scenario] * (int(total * scenario.share / 100) - 1)
-    cast += [first] * (total - len(cast))
+    cast = cast[:total] + [first] * (total - len(cast))
     rng.shuffle(cast)
     hours = list(Hour)
     day = [(scenario, scenario.hour or rng.choice(hours)) for scenario in cast]

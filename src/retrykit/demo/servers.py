@@ -1,6 +1,6 @@
 """Two real SMTP servers on the loopback interface that act by the script and keep a log of what they accepted.
 
-The log is the truth of the audit. A server also answers `VRFY <message id>`: whether it has accepted that message.
+The log is the truth of the audit. A server also answers `VRFY <message id>`: whether it has itself accepted that message.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final, cast
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+from .feed import Feed
 from .scenarios import Act, DemoMessage, Reply, Scenario
 
 __all__ = ["Mailroom", "Provider"]
@@ -31,15 +32,17 @@ class Mailroom:
 
     Args:
         messages: the day's messages.
+        feed: tells what becomes of those that are accepted.
         hang: real seconds for which a server says nothing; longer than the client waits.
     """
 
-    def __init__(self, messages: Sequence[DemoMessage], *, hang: float) -> None:
+    def __init__(self, messages: Sequence[DemoMessage], feed: Feed, *, hang: float) -> None:
+        self.feed: Final = feed
         self.hang: Final = hang
         self._scenarios: Final[Mapping[str, Scenario]] = {m.id: m.scenario for m in messages}
         self._lock = threading.Lock()
         self._tries: Counter[str] = Counter()
-        self._accepted: Counter[str] = Counter()
+        self._accepted: Counter[tuple[str, str]] = Counter()
         self._held: dict[str, threading.Event] = {m.id: threading.Event() for m in messages}
 
     def next_act(self, message_id: str) -> Reply | Act:
@@ -54,10 +57,11 @@ class Mailroom:
             return scenario.script[number]
         return scenario.script[-1] if scenario.forever else Act.ACCEPT
 
-    def accept(self, message_id: str) -> None:
+    def accept(self, provider: str, message_id: str) -> None:
         """Note that a provider has taken a message."""
         with self._lock:
-            self._accepted[message_id] += 1
+            self._accepted[provider, message_id] += 1
+        self.feed.accepted(provider, message_id)
 
     def hold(self, message_id: str) -> None:
         """Note that the line of a message is being held."""
@@ -70,12 +74,15 @@ class Mailroom:
     def acceptances(self) -> Mapping[str, int]:
         """Return how often each message was accepted, by message id."""
         with self._lock:
-            return Counter(self._accepted)
+            times: Counter[str] = Counter()
+            for (_, message_id), number in self._accepted.items():
+                times[message_id] += number
+            return times
 
-    def has_accepted(self, message_id: str) -> bool:
-        """Tell whether a message was accepted."""
+    def has_accepted(self, provider: str, message_id: str) -> bool:
+        """Tell whether a provider has accepted a message."""
         with self._lock:
-            return self._accepted[message_id] > 0
+            return (provider, message_id) in self._accepted
 
 
 def _message_id(address: str) -> str:
@@ -93,7 +100,7 @@ class _Handler:
 
     async def handle_VRFY(self, _server: SMTP, _session: Session, _envelope: Envelope, address: str) -> str:  # noqa: N802
         """Answer whether a message was accepted."""
-        taken = self._mailroom.has_accepted(address.strip("<>"))
+        taken = self._mailroom.has_accepted(self._name, address.strip("<>"))
         return "250 2.1.5 accepted" if taken else "550 5.1.1 not accepted"
 
     async def handle_RCPT(  # noqa: N802
@@ -121,7 +128,7 @@ class _Handler:
             self._mailroom.hold(message_id)
             await asyncio.sleep(_HOLD)
             return "421 4.3.0 held too long"
-        self._mailroom.accept(message_id)
+        self._mailroom.accept(self._name, message_id)
         if act is Act.ACCEPT_THEN_HANG:
             await asyncio.sleep(self._mailroom.hang)
         elif act is Act.ACCEPT_THEN_HOLD:

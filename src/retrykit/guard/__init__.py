@@ -2,7 +2,8 @@
 
 It stands on the claim store: one record per key, an exclusive hold with a lease that is renewed while the call runs, and a fencing
 token. What makes it different from a cache: a call that was lost in the middle may have had its effect, and is looked up or told
-of, never simply repeated.
+of, never simply repeated. Where the effect is a change in the same database, both are committed in one transaction, and there is nothing
+to look up.
 """
 
 from __future__ import annotations
@@ -116,10 +117,50 @@ class IdempotencyGuard:
             ResultLostError: it was done, and what it gave is not on record.
             StoredFailureError: it failed for good.
             StoreError: the store failed before anything was done.
+            ConfigurationError: the call of a transactional guard returned without `complete`.
         """
         if is_async(fn):
             raise TypeError(f"{fn!r} is a coroutine function; use AsyncIdempotencyGuard for it")
         return cast("R", run(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
+
+    def complete(self, hold: Hold | None, result: object, *, within: ClaimStore) -> None:
+        """Record that a call is done, in the transaction that has its effect: both are committed, or neither is.
+
+        For guards with `transactional=True`, in each call, block or decorated function; again if the transaction is repeated within
+        the call. The transaction begins and ends inside the call: a guard that claims or settles while it is open waits for it. Let
+        every error leave the call, and the transaction be rolled back; the key is free again then, and the next call is made.
+
+        Args:
+            hold: that of the call, `current_hold()`, or of the block.
+            result: what repeated calls get.
+            within: the claims as that transaction sees them: `backend.using(connection).claims`.
+
+        Raises:
+            HoldLostError: somebody else has taken over the key, since the lease had ended: the transaction must not be committed.
+            ConfigurationError: the guard is not transactional, or the hold is not that of a call which it makes now.
+            InvalidPayloadError: the result cannot be written; nothing was stored.
+            StoreError: the store failed; nothing was stored.
+
+        Example:
+            >>> import sqlite3, tempfile
+            >>> from retrykit.backends.sqlite import SQLiteBackend
+            >>> file = tempfile.mkdtemp() + "/shop.db"
+            >>> backend, db = SQLiteBackend(file), sqlite3.connect(file)
+            >>> _ = db.execute("CREATE TABLE orders (id TEXT)")
+            >>> guard = IdempotencyGuard(backend.claims, transactional=True)
+            >>> def place(order: str) -> str:
+            ...     with db:
+            ...         db.execute("INSERT INTO orders VALUES (?)", [order])
+            ...         guard.complete(current_hold(), "receipt 7", within=backend.using(db).claims)
+            ...     return "receipt 7"
+            >>> [guard.call("order 1", place, "order 1") for _ in range(2)]
+            ['receipt 7', 'receipt 7']
+            >>> db.execute("SELECT count(*) FROM orders").fetchone()
+            (1,)
+            >>> db.close(), backend.close()
+            (None, None)
+        """
+        run(self._flow.complete(hold, result, within))
 
     def confirm(self, key: str, provider_id: str | None = None) -> None:
         """Say that the effect of an unknown call has happened; a repetition then asks `recover=` for its result.
@@ -241,7 +282,8 @@ class Holding(_Held):
 class AsyncIdempotencyGuard:
     """`IdempotencyGuard` for asynchronous callers, under asyncio and trio: the same arguments, answers and guarantees.
 
-    A call that is cancelled leaves an unknown outcome behind, as one whose process died.
+    A call that is cancelled leaves an unknown outcome behind, as one whose process died; a transactional one has done nothing, and
+    is made again once its lease has ended.
     """
 
     def __init__(self, store: AsyncClaimStore, **options: Unpack[GuardOptions]) -> None:
@@ -253,6 +295,17 @@ class AsyncIdempotencyGuard:
     async def call(self, key: str, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a coroutine function, unless that was done under the key before, as `IdempotencyGuard.call`."""
         return cast("R", await arun(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
+
+    async def complete(self, hold: Hold | None, result: object, *, within: AsyncClaimStore | ClaimStore) -> None:
+        """Record that a call is done, in the transaction that has its effect, as `IdempotencyGuard.complete`.
+
+        Args:
+            hold: that of the call, `current_hold()`, or of the block.
+            result: what repeated calls get.
+            within: the claims as that transaction sees them. Those of a `sqlite3.Connection` are called in the thread of the event loop,
+                as the connection itself is.
+        """
+        await arun(self._flow.complete(hold, result, within))
 
     async def confirm(self, key: str, provider_id: str | None = None) -> None:
         """Say that the effect of an unknown call has happened, as `IdempotencyGuard.confirm`."""

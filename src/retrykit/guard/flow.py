@@ -3,6 +3,9 @@
 Two round trips for a call, one for a repetition. The claim marks that the work begins, so a caller who is lost leaves an unknown
 outcome, which is looked up and never simply repeated; the settlement stores what the call gave. Who comes too late with a result
 that another has meanwhile claimed away reports the effect all the same: it is a fact.
+
+A transactional call is settled within the transaction that has its effect. Its claim does not mark that the work begins, since a caller
+who is lost there has done nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import Token
 from itertools import count
+from time import monotonic
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import attrs
@@ -27,6 +31,7 @@ from ..delivery.lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
 from ..errors import (
     AlreadyInProgressError,
     ConfigurationError,
+    HoldLostError,
     InvalidPayloadError,
     OutcomeUnknownError,
     ResultLostError,
@@ -110,6 +115,9 @@ class GuardOptions(TypedDict, total=False):
     """Listeners, told of lookups (`OutcomeVerified`). Default none."""
     clock: Clock | None
     """Where the time of waits comes from. Default: the clock in force."""
+    transactional: bool
+    """Whether the effect is a change in the database that holds the claims, committed together with its completion by `complete`. A
+    call that is lost or fails had no effect then, and is made again; its outcome is never unknown. Default False."""
 
 
 _ALLOWED_UNKNOWN: Final = ("raise", "repeat")
@@ -134,6 +142,7 @@ class _Checked:
     classifier: ErrorClassifier = attrs.field(default=None, converter=_classifier)
     on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
     clock: Clock | None = None
+    transactional: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Check what converters do not."""
@@ -142,6 +151,8 @@ class _Checked:
             raise ConfigurationError(f"on_unknown is {self.on_unknown!r}; allowed are 'raise' and 'repeat'")
         if not isinstance(self.namespace, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"namespace is {self.namespace!r}; allowed is text")
+        if not isinstance(self.transactional, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"transactional is {self.transactional!r}; allowed are True and False")
         for name in ("lookup", "recover", "encode", "decode"):
             value = getattr(self, name)
             if not callable(value) and not (value is None and name in ("lookup", "recover")):
@@ -178,6 +189,11 @@ class GuardFlow:
         self._owner: Final = new_owner()
         self._holds: Final = count(1)
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether calls are completed by `complete`."""
+        return self._options.transactional
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
@@ -205,6 +221,7 @@ class GuardFlow:
         fingerprint = None if payload is None else _digest(payload)
         clock, began, pause = self._time(), self._time().monotonic(), _FIRST_PAUSE
         while True:
+            deadline = monotonic() + options.lease
             answer = yield from do(
                 self._store.claim,
                 store_key,
@@ -212,16 +229,16 @@ class GuardFlow:
                 fingerprint=fingerprint,
                 lease=options.lease,
                 poison=_NEVER,
-                sending=True,
+                sending=not options.transactional,
                 ttl=options.ttl,
             )
             match answer:
                 case Claimed(record):
-                    hold = Hold(key, store_key, record, options.lease, is_new=True)
+                    hold = Hold(key, store_key, record, deadline, is_new=True)
                     self._renewals.start(hold)
                     return hold, current.set(hold)
                 case Done(record):
-                    hold = Hold(key, store_key, record, options.lease, is_new=False)
+                    hold = Hold(key, store_key, record, deadline, is_new=False)
                     hold.result = self._replayed(key, record)
                     return hold, None
                 case Unknown(record):
@@ -249,8 +266,22 @@ class GuardFlow:
         raise ResultLostError(key)
 
     def leave(self, hold: Hold, token: Token[Hold | None], result: object) -> Steps[None]:
-        """Settle a call that gave a result."""
+        """Settle a call that gave a result, unless `complete` has.
+
+        Raises:
+            ConfigurationError: it has not, and it should have.
+        """
         self._end(hold, token)
+        if hold.is_completed:
+            return
+        yield from self._settle_done(hold, result)
+        if self._options.transactional:
+            raise ConfigurationError(
+                f"the call with the key {hold.key!r} returned without being completed, and is recorded as done since it may have been "
+                "committed; call guard.complete(hold, result, within=...) in its transaction, and let the errors of that leave the call"
+            )
+
+    def _settle_done(self, hold: Hold, result: object) -> Steps[None]:
         packed = self._packed(hold, result)
         settled = machine.sent(hold.record, result=packed)
         for attempt in range(_PUTS):
@@ -263,6 +294,40 @@ class GuardFlow:
                     _log("the call with the key %r was done and that could not be stored: %s", hold.key, error)
             else:
                 return
+
+    def complete(self, hold: Hold | None, result: object, within: ClaimStore | AsyncClaimStore) -> Steps[None]:
+        """Settle a call within the transaction that has its effect.
+
+        Raises:
+            HoldLostError: somebody else has taken over.
+            ConfigurationError: there is nothing that this may complete, or `within` is no store of a transaction.
+        """
+        hold = self._completable(hold)
+        if within is self._store or not callable(getattr(within, "settle", None)):
+            seen = "the store of the guard itself" if within is self._store else repr(within)
+            raise ConfigurationError(
+                f"within is {seen}; allowed are the claims of the transaction: backend.using(connection).claims"
+            )
+        settled = machine.sent(hold.record, result=self._options.encode(result).decode())
+        if (yield from do(within.settle, settled, hold.record.seq)) is None:
+            hold.is_lost = True
+            raise HoldLostError(hold.key)
+        hold.is_completed, hold.result = True, result
+        self._renewals.stop(hold)  # a renewal would wait for the transaction, and there is nothing to renew after it
+
+    def _completable(self, hold: Hold | None) -> Hold:
+        """Return a hold that `complete` may settle."""
+        if not self._options.transactional:
+            raise ConfigurationError("only calls of a guard with transactional=True are completed in a transaction")
+        if hold is None:
+            what = "the hold is None: no guarded call is running here"
+        elif not hold.is_new:
+            what = f"{hold!r} was done before"
+        elif hold.record.lease is None or not hold.record.lease.owner.startswith(f"{self._owner}/"):
+            what = f"{hold!r} is of another guard"
+        else:
+            return hold
+        raise ConfigurationError(f"{what}; allowed is the hold of a call of this guard, while it runs")
 
     def _packed(self, hold: Hold, result: object) -> str | None:
         try:
@@ -289,6 +354,10 @@ class GuardFlow:
 
     def _after(self, record: ClaimRecord, failure: Failure) -> ClaimRecord:
         now = self._time().now()
+        if self._options.transactional and failure.outcome is Outcome.UNKNOWN:
+            failure = attrs.evolve(
+                failure, outcome=Outcome.NOT_SENT
+            )  # else `complete` has settled it, and this is refused
         may_have_happened = failure.outcome is Outcome.UNKNOWN and self._options.on_unknown == "raise"
         if not may_have_happened and failure.group not in self._options.keeps:
             return machine.released(record, failure, failed_at=now)

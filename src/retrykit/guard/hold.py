@@ -17,9 +17,9 @@ class Hold:
     Attributes are read by the call; `result` is written by a `with` block.
     """
 
-    __slots__ = ("_deadline", "is_lost", "is_new", "key", "record", "result", "store_key")
+    __slots__ = ("_deadline", "is_completed", "is_lost", "is_new", "key", "record", "result", "store_key")
 
-    def __init__(self, key: str, store_key: str, record: ClaimRecord, lease: float, *, is_new: bool) -> None:
+    def __init__(self, key: str, store_key: str, record: ClaimRecord, deadline: float, *, is_new: bool) -> None:
         self.key: Final = key
         """As the caller gave it: hand it to the provider, so that it can recognise a repetition too."""
         self.store_key: Final = store_key
@@ -30,19 +30,20 @@ class Hold:
         """Whether the work is to be done; False: it was done before, and `result` is what it gave."""
         self.result: object = None
         """What the work gave."""
+        self.is_completed = False
+        """Whether `complete` has settled it within a transaction: then the transaction decides whether it is done."""
         self.is_lost = False
         """Whether somebody else may have taken over meanwhile: stop if you can. A result is reported all the same."""
-        self._deadline = 0.0
-        self.renewed(lease)
+        self._deadline = deadline
 
     @property
     def is_live(self) -> bool:
         """Whether the lease has not ended yet, as far as is known here."""
         return time.monotonic() < self._deadline
 
-    def renewed(self, lease: float) -> None:
-        """Take in that the lease ends so many seconds from now."""
-        self._deadline = time.monotonic() + lease
+    def renewed(self, deadline: float) -> None:
+        """Take in when the lease ends, by the monotonic clock: counted from before the store was asked, so never too late."""
+        self._deadline = deadline
 
     def __repr__(self) -> str:
         return f"<Hold {self.key!r}>"

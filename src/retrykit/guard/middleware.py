@@ -104,6 +104,10 @@ class IdempotencyMiddleware:
     ) -> None:
         if not isinstance(guard, AsyncIdempotencyGuard):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             raise ConfigurationError(f"guard is {guard!r}; allowed is an AsyncIdempotencyGuard")
+        if guard._flow.is_transactional:
+            raise ConfigurationError(
+                "the guard is transactional; allowed is one that is not: a response is known only after its transaction"
+            )
         for name, value in (("max_body", max_body), ("max_response", max_response)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(f"{name} is {value!r}; allowed are whole numbers of bytes, >= 0")

@@ -7,6 +7,7 @@ renewal that fails is tried again until the lease is over; a lease that was take
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -82,26 +83,31 @@ class Renewals:
             self._one(first)
 
     def _one(self, hold: Hold) -> None:
+        asked = time.monotonic()
         try:
             is_held = self._renew(hold) is not None
         except Exception as error:  # noqa: BLE001 - whatever a store raises: the other calls go on
-            next_in = failed(hold, error, self._lease)
+            self._take_in(hold, functools.partial(failed, hold, error, self._lease))
         else:
-            next_in = went_on(hold, self._lease, is_held=is_held)
+            self._take_in(hold, functools.partial(went_on, hold, asked, self._lease, is_held=is_held))
+
+    def _take_in(self, hold: Hold, answer: Callable[[], float | None]) -> None:
         with self._lock:
-            if hold in self._due:
-                if next_in is None:
-                    del self._due[hold]
-                else:
-                    self._due[hold] = time.monotonic() + next_in
+            if hold not in self._due:  # it was settled meanwhile, and the answer says nothing about it
+                return
+            next_in = answer()
+            if next_in is None:
+                del self._due[hold]
+            else:
+                self._due[hold] = time.monotonic() + next_in
 
 
-def went_on(hold: Hold, lease: float, *, is_held: bool) -> float | None:
+def went_on(hold: Hold, asked: float, lease: float, *, is_held: bool) -> float | None:
     """Take in the answer to a renewal, and return when to renew next; None: another has taken over."""
     if not is_held:
         hold.is_lost = True
         return None
-    hold.renewed(lease)
+    hold.renewed(asked + lease)
     return lease * SHARE
 
 
@@ -156,12 +162,16 @@ class AsyncRenewals:
 
     async def _keep(self, hold: Hold) -> None:
         while True:
+            asked = time.monotonic()
             try:
                 is_held = await self._renew(hold) is not None
             except Exception as error:  # noqa: BLE001 - whatever a store raises
-                next_in = failed(hold, error, self._lease)
+                answer = functools.partial(failed, hold, error, self._lease)
             else:
-                next_in = went_on(hold, self._lease, is_held=is_held)
+                answer = functools.partial(went_on, hold, asked, self._lease, is_held=is_held)
+            if hold not in self._running:  # as in `Renewals`: trio waits for a thread that it cannot stop
+                return
+            next_in = answer()
             if next_in is None:
                 return
             await _sleep(next_in)

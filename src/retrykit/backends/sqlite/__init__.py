@@ -3,14 +3,18 @@
 Each operation is one statement or one transaction that is taken for writing from its start, so that read and write are one
 atomic step. The tables carry the prefix ``retrykit_`` and may live in an application's own database. The file is in
 write-ahead-log mode.
+
+`SQLiteBackend.using` gives the same stores within a transaction of the application's own.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from os import PathLike
 from typing import Literal
 
 from ...clock import Clock
+from ...stores.backend import Backend
 from ...stores.circuits import CircuitStore
 from ...stores.claims import ClaimStore
 from ...stores.dead_letters import DeadLetterStore
@@ -20,16 +24,29 @@ from ...stores.retries import RetryStore
 from ...times import Duration
 from .circuits import Circuits
 from .claims import Claims
-from .database import Database
+from .database import Database, Operations
 from .dead_letters import DeadLetters
 from .deliveries import Deliveries
+from .joined import Joined
 from .redrives import Redrives
 from .retries import Retries
 
 __all__ = ["SQLiteBackend"]
 
 
-class SQLiteBackend:
+class _Stores:
+    """The six stores, on whatever gives them a connection."""
+
+    def __init__(self, operations: Operations) -> None:
+        self.claims: ClaimStore = Claims(operations)
+        self.retries: RetryStore = Retries(operations)
+        self.dead_letters: DeadLetterStore = DeadLetters(operations)
+        self.deliveries: DeliveryStore = Deliveries(operations)
+        self.circuits: CircuitStore = Circuits(operations)
+        self.redrives: RedriveStore = Redrives(operations)
+
+
+class SQLiteBackend(_Stores):
     """Six stores in one SQLite file, safe for many threads and processes.
 
     Args:
@@ -58,13 +75,40 @@ class SQLiteBackend:
         synchronous: Literal["full", "normal"] = "full",
     ) -> None:
         self._database = Database(path, clock=clock, busy_timeout=busy_timeout, synchronous=synchronous)
-        self.claims: ClaimStore = Claims(self._database)
-        self.retries: RetryStore = Retries(self._database)
-        self.dead_letters: DeadLetterStore = DeadLetters(self._database)
-        self.deliveries: DeliveryStore = Deliveries(self._database)
-        self.circuits: CircuitStore = Circuits(self._database)
-        self.redrives: RedriveStore = Redrives(self._database)
+        super().__init__(self._database)
+
+    def using(self, connection: sqlite3.Connection) -> Backend:
+        """Return a backend whose operations are part of the transaction on a connection of yours.
+
+        What it writes is seen by others once you commit, and is gone when you roll back, together with your own changes. An operation
+        that fails undoes itself and nothing else.
+
+        Where no transaction is open, an operation that writes begins one (`BEGIN IMMEDIATE`), if the driver would do so too: that is
+        its default, and makes ``with connection:`` work. Under ``isolation_level=None`` or ``autocommit=True`` begin one first.
+
+        Args:
+            connection: a connection of your own to the same file. What it may be used for, by which thread and for how long it waits
+                for other writers, is as you have set it; its row and text factories make no difference.
+
+        Returns:
+            The six stores. Closing it does nothing to the connection. It is as cheap as a look at the file: make one for each
+            transaction. `as_async` calls it in the thread of the event loop, which has to be the connection's own.
+
+        Raises:
+            ConfigurationError: the connection is open on another file, closed, or belongs to another thread.
+        """
+        return _Joined(Joined(self._database, connection))
 
     def close(self) -> None:
         """Close the connections of all threads. Using the backend afterwards opens new ones."""
         self._database.close()
+
+
+class _Joined(_Stores):
+    """The stores on a connection of the application's."""
+
+    blocks = False
+    """The connection waits in its own thread, for these calls as for the application's own."""
+
+    def close(self) -> None:
+        """Do nothing: the connection is the application's."""

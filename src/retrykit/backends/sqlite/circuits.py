@@ -13,7 +13,7 @@ from ...lease import Lease
 from ...machines import circuit
 from ...stores.circuits import Circuit, CircuitStore, Pause
 from ...times import from_millis, to_millis
-from .database import Database
+from .database import Operations
 from .rows import readable, text
 
 __all__ = ["Circuits"]
@@ -22,7 +22,7 @@ __all__ = ["Circuits"]
 class Circuits(CircuitStore):
     """The pauses and the circuits."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
 
     def _pause(self, key: str, reason: str, by: str, until: datetime | None) -> Pause:

@@ -12,7 +12,7 @@ from ...codec import JSON
 from ...machines import claim as machine
 from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, ClaimTerms, ReopenTerms
 from ...times import to_millis
-from .database import Database
+from .database import Operations
 from .rows import readable
 
 __all__ = ["Claims"]
@@ -21,7 +21,7 @@ __all__ = ["Claims"]
 class Claims(ClaimStore):
     """The claim records."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
 
     def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:

@@ -6,10 +6,11 @@ import os
 import sqlite3
 import threading
 import time
+from contextlib import AbstractContextManager
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
 from ...clock import Clock, current_clock
 from ...errors import ConfigurationError, SchemaVersionError, StoreCorruptError, StoreError, StoreUnavailableError
@@ -17,7 +18,7 @@ from ...times import Duration, seconds
 from .connections import Handle, Process, forks
 from .schema import MIGRATIONS, SCHEMA_VERSION
 
-__all__ = ["Database", "Operation"]
+__all__ = ["Database", "Operation", "Operations"]
 
 _OLDEST_SQLITE: Final = (3, 35, 0)  # RETURNING
 
@@ -37,7 +38,31 @@ _LOG_LIMIT: Final = 64 * 1024 * 1024
 """Bytes to which the write-ahead log is cut once a burst is over."""
 
 
-class Operation:
+Operation: TypeAlias = AbstractContextManager[tuple[sqlite3.Connection, datetime]]
+"""One operation of a store: `with` gives a connection and the instant."""
+
+
+class Operations(Protocol):
+    """How the stores reach their tables."""
+
+    def transaction(self) -> Operation:
+        """Begin an operation of several statements: all of them count, or none does."""
+        ...
+
+    def writing(self) -> Operation:
+        """Begin an operation of one statement that writes."""
+        ...
+
+    def reading(self) -> Operation:
+        """Begin an operation of single statements that only read."""
+        ...
+
+    def snapshot(self) -> Operation:
+        """Begin an operation of several statements that only read, and see one state of the file."""
+        ...
+
+
+class _Operation:
     """One operation on a database: `with` gives the thread's connection and the instant, and translates what goes wrong.
 
     A class and not a generator, since it stands around every statement.
@@ -104,7 +129,7 @@ class Database:
         name = os.fspath(path)
         if not name or name == ":memory:" or "mode=memory" in name:
             raise ConfigurationError(f"the path is {name!r}; name a file, or use MemoryBackend()")
-        self._path: Final = os.path.abspath(name)  # threads open it later, whatever the working folder is then
+        self.path: Final = os.path.abspath(name)  # threads open it later, whatever the working folder is then
         if synchronous not in ("full", "normal"):
             raise ConfigurationError(f"synchronous is {synchronous!r}; allowed are 'full' and 'normal'")
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
@@ -137,19 +162,19 @@ class Database:
 
     def transaction(self) -> Operation:
         """Hold the file for writing; `with` gives the connection and the instant of the operation."""
-        return Operation(self, writes=True, begin="BEGIN IMMEDIATE")
+        return _Operation(self, writes=True, begin="BEGIN IMMEDIATE")
 
     def writing(self) -> Operation:
         """Give the connection for one statement that writes, atomic by itself, and the instant of the operation."""
-        return Operation(self, writes=True, begin=None)
+        return _Operation(self, writes=True, begin=None)
 
     def reading(self) -> Operation:
         """Give a connection for single statements that only read, and the instant of the operation."""
-        return Operation(self, writes=False, begin=None)
+        return _Operation(self, writes=False, begin=None)
 
     def snapshot(self) -> Operation:
         """Give a connection for several statements that read the file as it is at one instant; no writer waits for them."""
-        return Operation(self, writes=False, begin="BEGIN")
+        return _Operation(self, writes=False, begin="BEGIN")
 
     def current_process(self) -> Process:
         """Return what belongs to this process; a forked child begins afresh."""
@@ -166,14 +191,14 @@ class Database:
         lock = self.current_process().writer
         if not lock.acquire(blocking=False) and not lock.acquire(timeout=self._busy):  # mostly it is free
             raise StoreUnavailableError(
-                f"{self._path} cannot be written now: other threads held it for {self._busy:g} s"
+                f"{self.path} cannot be written now: other threads held it for {self._busy:g} s"
             )
         return lock
 
     def handle(self) -> Handle:
         """Return the calling thread's connection, ready and marked as in use."""
         while True:
-            handle = self.current_process().handle(self._path, self._busy)
+            handle = self.current_process().handle(self.path, self._busy)
             handle.using.acquire()
             try:
                 if handle.is_open:
@@ -237,9 +262,9 @@ class Database:
             return 0
         (version,) = db.execute("SELECT version FROM retrykit_schema").fetchone() or (None,)
         if not isinstance(version, int):
-            raise StoreCorruptError(f"{self._path} does not tell the version of its tables; restore it from a backup")
+            raise StoreCorruptError(f"{self.path} does not tell the version of its tables; restore it from a backup")
         if version > SCHEMA_VERSION:
-            raise SchemaVersionError(self._path, version, SCHEMA_VERSION)
+            raise SchemaVersionError(self.path, version, SCHEMA_VERSION)
         return version
 
     def translated(self, error: sqlite3.Error) -> StoreError:
@@ -247,15 +272,15 @@ class Database:
         code = _primary_code(error)
         if code in _CORRUPT:
             return StoreCorruptError(
-                f"{self._path} is not a SQLite database or is damaged ({error}); "
+                f"{self.path} is not a SQLite database or is damaged ({error}); "
                 "restore it from a backup, or move it away to start afresh"
             )
         if code in _UNAVAILABLE:
             return StoreUnavailableError(
-                f"{self._path} cannot be used now: {error}; check that its folder exists and may be written, "
+                f"{self.path} cannot be used now: {error}; check that its folder exists and may be written, "
                 "that the disk is not full, and that no other process holds it"
             )
-        return StoreError(f"{self._path}: {error}")
+        return StoreError(f"{self.path}: {error}")
 
 
 def _primary_code(error: sqlite3.Error) -> int:

@@ -19,7 +19,7 @@ from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ...times import from_millis, to_millis
 from ..cursors import read_cursor, write_cursor
-from .database import Database, Operation
+from .database import Operation, Operations
 from .letter_groups import groups, note_of, write_note
 from .letter_rows import delete_oldest, fill, find, insert, is_unfilled, read
 from .letter_sums import add_up, add_up_when_due, breakdown, over_time
@@ -36,7 +36,7 @@ _LOOKS: Final = 32
 class DeadLetters(DeadLetterStore):
     """The dead letters."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
         self._writes = count()
 

@@ -11,7 +11,7 @@ from ... import codec
 from ...machines.status import FINAL
 from ...stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ...times import from_millis, to_iso, to_millis
-from .database import Database
+from .database import Operations
 from .rows import optional_text, readable, text
 
 __all__ = ["Deliveries"]
@@ -20,7 +20,7 @@ __all__ = ["Deliveries"]
 class Deliveries(DeliveryStore):
     """The delivery log."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
 
     def _record(self, delivery: Delivery) -> Delivery:
@@ -37,8 +37,11 @@ class Deliveries(DeliveryStore):
                 )
             row = (optional_text(new.provider), optional_text(new.provider_id), to_millis(new.updated_at))
             db.execute(
-                "INSERT OR REPLACE INTO retrykit_deliveries "
-                "(message_id, status, version, provider, provider_id, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
+                # not REPLACE, which deletes first: under `PRAGMA recursive_triggers` that would take the facts with it
+                "INSERT INTO retrykit_deliveries "
+                "(message_id, status, version, provider, provider_id, updated_at) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (message_id) DO UPDATE SET status = excluded.status, version = excluded.version, "
+                "provider = excluded.provider, provider_id = excluded.provider_id, updated_at = excluded.updated_at",
                 (new.message_id, new.status.value, new.version, *row),
             )
             return new

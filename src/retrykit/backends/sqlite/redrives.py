@@ -12,7 +12,7 @@ from ...codec import JSON
 from ...machines import redrive as machine
 from ...stores.redrives import AuditEntry, JobChange, RedriveJob, RedriveStore
 from ...times import to_millis
-from .database import Database
+from .database import Operations
 from .rows import readable
 
 __all__ = ["Redrives"]
@@ -21,7 +21,7 @@ __all__ = ["Redrives"]
 class Redrives(RedriveStore):
     """Redrives and the audit log."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
 
     def _start(self, job: RedriveJob) -> RedriveJob:

@@ -14,7 +14,7 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats, RetryStore
 from ...times import from_millis, later, to_millis
-from .database import Database
+from .database import Operations
 from .rows import DAMAGE, text
 
 __all__ = ["Retries"]
@@ -25,7 +25,7 @@ _logger = logging.getLogger("retrykit.backends.sqlite")
 class Retries(RetryStore):
     """The retry queue."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Operations) -> None:
         self._database = database
 
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> None:

@@ -1,7 +1,8 @@
 """Other processes for the suites: each opens the suite's store anew, waits for its start, and does one piece of work.
 
-A child is told what to do in JSON on its standard input and answers in JSON on its standard output. It ends when its
-standard input is closed, so that none outlives the tests. The suite's class has to stand at the top of its module.
+A child is forked from a server that has imported the suites and has touched no store, so that it neither shares anything
+with its parent nor takes the time of a new interpreter. It is told what to do and answers over a connection; it ends when
+that is closed, so that none outlives the tests. The suite's class has to stand at the top of its module.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
-import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -28,7 +29,10 @@ from .colours import COLOURS
 if TYPE_CHECKING:
     from .suite import Place, StoreSuite
 
-__all__ = ["Child", "in_processes", "main", "say"]
+__all__ = ["Child", "in_processes", "say"]
+
+_parent: Connection | None = None
+"""How a child talks to its parent."""
 
 
 class Child:
@@ -54,21 +58,15 @@ class Child:
             "work": work,
             "colour": colour,
             "arguments": arguments,
+            "environment": dict(os.environ),
         }
-        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, with our own module
-            [sys.executable, "-c", f"from {__name__} import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        self._write(json.dumps(task))
-
-    def _write(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+        processes = multiprocessing.get_context("forkserver")
+        processes.set_forkserver_preload([f"{__package__}.work"])
+        self._connection, theirs = processes.Pipe()
+        self._process = processes.Process(target=_main, args=(theirs, task))
+        with _without_program():
+            self._process.start()
+        theirs.close()
 
     def read(self) -> Any:
         """Return the next thing it says.
@@ -76,10 +74,11 @@ class Child:
         Raises:
             AssertionError: it ended without a word.
         """
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the process ended with {self._process.wait()}; its errors are above"
-        return json.loads(line)
+        try:
+            return self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            raise AssertionError(f"the process ended with {self._process.exitcode}; its errors are above") from None
 
     def wait_until_ready(self) -> None:
         """Wait until it has opened the store."""
@@ -87,46 +86,52 @@ class Child:
 
     def begin(self) -> None:
         """Let it begin."""
-        self._write("begin")
+        self._connection.send("begin")
 
     def said_until_killed(self, number: int) -> list[Any]:
         """Let it say so many things, kill it without a warning, whatever it is doing, and return all that it said."""
         said = [self.read() for _ in range(number)]
         self._process.kill()
-        self.close()
-        assert self._process.stdout is not None
-        return said + [json.loads(line) for line in self._process.stdout if line.endswith("\n")]
+        self._process.join()
+        with contextlib.suppress(EOFError, OSError):  # the last may be half a thing
+            while True:
+                said.append(self._connection.recv())
+        return said
 
     def close(self) -> None:
         """Let it end, and wait for that."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
+        self._connection.close()
+        self._process.join()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 def in_processes(
     suite: StoreSuite[Any], place: Place, work: str, colour: str, arguments: Sequence[Mapping[str, JSON]]
 ) -> list[Any]:
     """Do a piece of work in as many processes at once as there are arguments, and return their answers."""
-    children = [Child(suite, place, work, colour, **each) for each in arguments]
-    try:
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(Child(suite, place, work, colour, **each)) for each in arguments]
         for child in children:
             child.wait_until_ready()
         for child in children:
             child.begin()
         return [child.read() for child in children]
+
+
+@contextlib.contextmanager
+def _without_program() -> Generator[None]:
+    """Hide the program that runs: a child imports it first, and one that calls `pytest.main` would run all tests again."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
     finally:
-        for child in children:
-            child.__exit__()
+        sys.modules["__main__"] = program
 
 
 def _module(name: str, file: str) -> ModuleType:
@@ -143,30 +148,42 @@ def _module(name: str, file: str) -> ModuleType:
         return module
 
 
-def main() -> None:
-    """Do what standard input says, as a child."""
+def _main(parent: Connection, task: Mapping[str, Any]) -> None:
+    """Do the task, as a child."""
+    global _parent  # noqa: PLW0603 - a process has one parent
     from . import work
     from .suite import Place, opened_at
 
-    task = json.loads(sys.stdin.readline())
+    _parent = parent
+    os.environ.clear()
+    os.environ.update(task["environment"])  # the server has that of when it began
     cls = cast("type[StoreSuite[Any]]", getattr(_module(task["module"], task["file"]), task["name"]))
     place = Place(Path(task["folder"]), task["place"], ManualClock(from_iso(task["now"])))
     loop = COLOURS[task["colour"]]() if task["colour"] in COLOURS else None
     with opened_at(cls(), place, loop) as store:
         say("ready")
-        if sys.stdin.readline():
-            threading.Thread(target=_end_with_parent, daemon=True).start()
+        if _may_begin(parent):
+            threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
             say(getattr(work, task["work"])(store, **task["arguments"]))
     if loop is not None:
         loop.close()
 
 
-def _end_with_parent() -> None:
-    """End at once when standard input is closed while the work goes on."""
-    sys.stdin.read()
+def _may_begin(parent: Connection) -> bool:
+    """Wait for the word to begin, or for the end of the connection."""
+    try:
+        return bool(parent.recv() == "begin")
+    except EOFError:
+        return False
+
+
+def _end_with_parent(parent: Connection) -> None:
+    """End at once when the connection is closed while the work goes on."""
+    _may_begin(parent)
     os._exit(0)
 
 
 def say(value: JSON) -> None:
     """Tell the parent process something."""
-    print(json.dumps(value), flush=True)  # noqa: T201 - the parent reads it
+    assert _parent is not None
+    _parent.send(value)

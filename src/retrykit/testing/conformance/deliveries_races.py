@@ -103,7 +103,7 @@ class DeliveryRaces(StoreSuite[DeliveryStore]):
             for name in NAMES:
                 for each in order.sample(EVENTS, len(EVENTS)):
                     store.apply(attrs.evolve(each, message_id=name))
-                store.record(delivery(S.UNKNOWN, 1, name))
+                    store.record(delivery(S.UNKNOWN, 1, name))
 
         in_threads(work, 4)
         self.assert_settled(store)
