@@ -230,6 +230,7 @@ def _reader(
         coming = aiter(lines)
 
         async def next_line() -> Line | None:
+            """Await the next line."""
             return await anext(coming, None)
 
         return next_line
