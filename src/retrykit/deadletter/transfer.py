@@ -121,6 +121,7 @@ def export_letters_async(
     export = _Export(store, query, page)
 
     async def lines() -> AsyncIterator[bytes]:
+        """Give the lines page by page."""
         await arun(export.begin())
         while (page := await arun(export.next())) is not None:
             for line in page:
@@ -230,7 +231,6 @@ def _reader(
         coming = aiter(lines)
 
         async def next_line() -> Line | None:
-            """Await the next line."""
             return await anext(coming, None)
 
         return next_line
