@@ -58,12 +58,18 @@ def left(store):
 def test_retention_keeps_each_class_for_its_own_time():
     """A class goes before its group, the group before the default; an application's own class counts by its name and group."""
     own = ErrorClass("own.bug", group=ErrorGroup.INTERNAL)
-    classes = [FULL, ErrorClass.GREYLISTED, ErrorClass.INTERNAL_ERROR, own, CARD, DENIED]
+    classes = [FULL, ErrorClass.GREYLISTED, ErrorClass.INTERNAL_ERROR, own, CARD, DENIED, ErrorClass.QUOTA_EXCEEDED]
     retention = Retention(
-        {FULL: "10d", ErrorGroup.TEMPORARY_MAILBOX: "20d", "internal": timedelta(days=30), "card_declined": 40 * 86400},
+        {
+            FULL: "10d",
+            ErrorGroup.TEMPORARY_MAILBOX: "20d",
+            "internal": timedelta(days=30),
+            "card_declined": 40 * 86400,
+            "quota_exceeded": "60d",
+        },
         default="50d",
     )
-    for name, days in zip(classes, [10, 20, 30, 30, 40, 50], strict=True):
+    for name, days in zip(classes, [10, 20, 30, 30, 40, 50, 60], strict=True):
         store = store_with((name, days + 1, S.RESOLVED), (name, days - 1, S.RESOLVED))
         assert RetentionReport(finished={str(name): 1}) == retention.apply(store, clock=clock())
         assert ["m-1"] == left(store)

@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 import attrs
@@ -156,7 +156,9 @@ class Capture:
             letter: with all evidence, and its payload complete.
         """
         shown, why = self._redacted(letter)
-        secrets = self._secrets(letter)
+        seen = self._seen(letter.original_payload)
+        addresses = () if self.hash_recipient is None else forms_of(letter.recipient or "")
+        secrets = Secrets(frozenset() if seen is None else seen.values, addresses)
         if shown is not None and len(secrets.values) <= _MANY:
             kept = self._covered(shown, letter, secrets)
         else:
@@ -168,7 +170,9 @@ class Capture:
             return _encrypted(kept, letter, self.encrypt)
         if shown is None:
             return _withheld(kept, "its payload is withheld")
-        return self._masked(kept, letter, shown.original_payload, secrets)
+        if shown.original_payload != letter.original_payload:
+            seen = self._seen(shown.original_payload)
+        return self._masked(kept, letter, shown.original_payload, seen, secrets)
 
     def shown(self, letter: DeadLetter) -> DeadLetter:
         """Return a letter as people may see it: one that is encrypted is decrypted, and masked as if there was no cipher.
@@ -207,13 +211,17 @@ class Capture:
         _log_failure(letter, f"redact {why}")
         return None, f"its texts are left out: redact {why}"
 
-    def _secrets(self, letter: DeadLetter) -> Secrets:
-        values = frozenset[str]()
-        if self.mask:
-            with suppress(InvalidPayloadError):
-                _, values = mask_json(codec.decode(letter.original_payload), map(read_path, self.mask))
-        addresses = () if self.hash_recipient is None else forms_of(letter.recipient or "")
-        return Secrets(frozenset(value.casefold() for value in values) - {"", MASK}, addresses)
+    def _seen(self, payload: bytes) -> _Seen | None:
+        """Return what the masks make of a payload; None where there is nothing to mask, or no JSON."""
+        if not self.mask and self.hash_recipient is None:
+            return None
+        try:
+            value, is_plain = _read(payload)
+        except InvalidPayloadError:
+            return None
+        masked, values = mask_json(value, map(read_path, self.mask))
+        folded = frozenset(text.casefold() for text in values)
+        return _Seen(value, masked, folded - {"", MASK}, is_plain)
 
     def _recipient(self, letter: DeadLetter) -> str | None:
         """Return what stands for the recipient, if he is hashed."""
@@ -236,7 +244,7 @@ class Capture:
 
     def _covered(self, shown: DeadLetter, letter: DeadLetter, secrets: Secrets) -> DeadLetter:
         """Return a letter in whose texts the recipient and what was masked do not stand."""
-        change, hashed = secrets.cover, self._recipient(letter)
+        change, hashed = cache(secrets.cover), self._recipient(letter)  # attempts often say the same
 
         def of_person(text: str) -> str:
             return hashed if hashed is not None and text == letter.recipient else change(text)
@@ -253,24 +261,34 @@ class Capture:
             extra=cover_members(shown.extra, change),
         )
 
-    def _masked(self, kept: DeadLetter, letter: DeadLetter, payload: bytes, secrets: Secrets) -> DeadLetter:
+    def _masked(
+        self, kept: DeadLetter, letter: DeadLetter, payload: bytes, seen: _Seen | None, secrets: Secrets
+    ) -> DeadLetter:
         """Return a letter with the payload as it may be seen."""
         if kept.payload_state is PayloadState.WITHHELD:  # by `redact`
             return attrs.evolve(kept, original_payload=b"")
-        if self.mask or self.hash_recipient is not None:
-            try:
-                value, is_plain = _read(payload)
-            except InvalidPayloadError:
-                return _withheld(kept, "its payload is withheld: it is not JSON, so that nothing in it can be masked")
-            masked, values = mask_json(value, map(read_path, self.mask))
-            masked = cover_json(masked, secrets.with_values(values).cover_value)
-            if masked != value or not is_plain:
+        if seen is not None:
+            masked = cover_json(seen.masked, secrets.with_values(seen.values).cover_value)
+            if masked != seen.value or not seen.is_plain:
                 payload = codec.encode(masked)
+        elif self.mask or self.hash_recipient is not None:
+            return _withheld(kept, "its payload is withheld: it is not JSON, so that nothing in it can be masked")
         is_whole = payload == letter.original_payload and kept.attributes == letter.attributes
-        state = (
-            kept.payload_state if is_whole or kept.payload_state is not PayloadState.COMPLETE else PayloadState.MASKED
-        )
+        is_masked = kept.payload_state is PayloadState.COMPLETE and not is_whole
+        state = PayloadState.MASKED if is_masked else kept.payload_state
         return attrs.evolve(kept, original_payload=payload, payload_state=state)
+
+
+@attrs.frozen
+class _Seen:
+    """A payload, read and masked."""
+
+    value: JSON
+    masked: JSON
+    values: frozenset[str]
+    """What was masked, as `str.casefold` gives it."""
+    is_plain: bool
+    """Whether the value is all that stands in the payload."""
 
 
 def _covered_attempt(attempt: Attempt, change: Callable[[str], str]) -> Attempt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import Final, cast
 
 import attrs
@@ -25,16 +26,20 @@ class Secrets:
     """Of the payload."""
     addresses: tuple[str, ...]
     """Of the recipient."""
+    needles: tuple[str, ...] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: _long_enough(self.values, self.addresses), takes_self=True)
+    )
+    """What is looked for inside other texts."""
 
     def with_values(self, values: Iterable[str]) -> Secrets:
-        """Return these and others of the payload."""
-        return attrs.evolve(self, values=self.values.union(value.casefold() for value in values))
+        """Return these and others of the payload, folded as well."""
+        return Secrets(self.values.union(values), self.addresses)
 
     def cover(self, text: str) -> str:
         """Return a text in which none of them stands."""
         if text.casefold() in self.values:
             return MASK
-        return cover(text, [*(value for value in self.values if len(value) >= SHORTEST), *self.addresses])
+        return cover(text, self.needles)
 
     def cover_value(self, text: str) -> str:
         """Return a text of the payload: it is not one of the values, and the recipient does not stand in it.
@@ -42,6 +47,10 @@ class Secrets:
         A payload may have as many values as texts, so that each is not looked for in every one.
         """
         return MASK if len(text) >= SHORTEST and text.casefold() in self.values else cover(text, self.addresses)
+
+
+def _long_enough(values: Iterable[str], addresses: tuple[str, ...]) -> tuple[str, ...]:
+    return (*(value for value in values if len(value) >= SHORTEST), *addresses)
 
 
 def address_of(recipient: str) -> str:
@@ -64,29 +73,29 @@ def cover(text: str, needles: Iterable[str]) -> str:
         text: of any length.
         needles: not empty, as `str.casefold` gives them.
     """
-    folded = text.casefold()
-    hidden = bytearray(len(folded))
+    folded, hidden = text.casefold(), bytearray()
     for needle in needles:
         place = folded.find(needle)
         while place >= 0:
+            hidden = hidden or bytearray(len(folded))
             end = place + len(needle)
             hidden[place:end] = b"\1" * len(needle)
             place = folded.find(needle, end)
-    return _without(text, hidden) if any(hidden) else text
+    if not hidden:
+        return text
+    if len(folded) > len(text):
+        hidden = _unfolded(text, hidden)
+    kept, place = list[str](), 0
+    for run in re.finditer(b"\1+", hidden):
+        kept += text[place : run.start()], MASK
+        place = run.end()
+    return "".join([*kept, text[place:]])
 
 
-def _without(text: str, hidden: bytearray) -> str:
-    """Return a text with a mask for each run of hidden characters; one character may be several when it is folded."""
-    kept, place, was_hidden = list[str](), 0, False
-    for character in text:
-        end = place + len(character.casefold())
-        is_hidden = any(hidden[place:end])
-        if not is_hidden:
-            kept.append(character)
-        elif not was_hidden:
-            kept.append(MASK)
-        place, was_hidden = end, is_hidden
-    return "".join(kept)
+def _unfolded(text: str, hidden: bytearray) -> bytearray:
+    """Return which characters of a text are hidden: one of them may be several when it is folded."""
+    ends = [*accumulate(len(character.casefold()) for character in text)]
+    return bytearray(any(hidden[end - len(text[place].casefold()) : end]) for place, end in enumerate(ends))
 
 
 def cover_json(value: JSON, change: Callable[[str], str]) -> JSON:

@@ -48,36 +48,54 @@ def mask_json(value: JSON, paths: Iterable[Path]) -> tuple[JSON, frozenset[str]]
     Returns:
         The value without what was masked, and the texts and numbers, as texts, that were. A null stays: it hides nothing.
     """
-    masked = set[str]()
-    return _masked(value, frozenset(paths), masked), frozenset(masked)
+    walk = _Walk()
+    return walk.masked(value, frozenset(paths)), frozenset(walk.values)
 
 
-def _masked(value: JSON, paths: frozenset[Path], masked: set[str]) -> JSON:
-    if not paths or value is None:
-        return value
-    if any(_ends(path) for path in paths):
-        masked.update(_scalars(value))
+class _Walk:
+    """One way through a value, on which all paths are followed at once; a list of a thousand objects asks the same a thousand times."""
+
+    def __init__(self) -> None:
+        self.values = set[str]()
+        self._after = dict[tuple[frozenset[Path], str], frozenset[Path]]()
+        self._is_end = dict[frozenset[Path], bool]()
+
+    def masked(self, value: JSON, paths: frozenset[Path]) -> JSON:
+        """Return a value without what the paths lead to from here."""
+        if not paths or value is None:
+            return value
+        is_end = self._is_end.get(paths)
+        if is_end is None:
+            is_end = self._is_end[paths] = any(map(_ends, paths))
+        if not is_end and isinstance(value, dict):
+            return {key: self.masked(item, self.after(paths, key)) for key, item in value.items()}
+        if not is_end and isinstance(value, list):
+            return self._masked_items(cast("list[JSON]", value), paths)
+        if not is_end and all(path[0] == "**" for path in paths):
+            return value
+        self.values.update(_scalars(value))
         return MASK
-    if isinstance(value, dict):
-        return {key: _masked(item, _after(paths, key), masked) for key, item in value.items()}
-    if isinstance(value, list):
+
+    def _masked_items(self, items: list[JSON], paths: frozenset[Path]) -> list[JSON]:
         passing = frozenset(path for path in paths if path[0] != "*" and not path[0].isdigit())
-        return [_masked(item, passing | _after(paths, str(place)), masked) for place, item in enumerate(value)]
-    if all(path[0] == "**" for path in paths):
-        return value
-    masked.update(_scalars(value))
-    return MASK
+        if not any(step.isdigit() for path in paths for step in path):
+            paths = passing | self.after(paths, "")  # no key: one place is like the other
+            return [self.masked(item, paths) for item in items]
+        return [self.masked(item, passing | self.after(paths, str(place))) for place, item in enumerate(items)]
+
+    def after(self, paths: frozenset[Path], key: str) -> frozenset[Path]:
+        """Return what is left of paths after a key."""
+        known = self._after.get((paths, key))
+        if known is None:
+            known = paths
+            for step in key.split("."):
+                known = frozenset(rest for path in known for rest in _rests(path, step))
+            self._after[paths, key] = known
+        return known
 
 
 def _ends(path: Path) -> bool:
     return all(step == "**" for step in path)
-
-
-def _after(paths: frozenset[Path], key: str) -> frozenset[Path]:
-    """Return what is left of paths after a key."""
-    for step in key.split("."):
-        paths = frozenset(rest for path in paths for rest in _rests(path, step))
-    return paths
 
 
 def _rests(path: Path, step: str) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from ..checks import check_limit
 from ..clock import Clock, current_clock
 from ..dead_letter import DeadLetterState
 from ..errors import ConfigurationError
-from ..failure import ErrorClass, ErrorGroup
+from ..failure import BUILT_IN_CLASSES, ErrorClass, ErrorGroup
 from ..stores import AsyncDeadLetterStore, DeadLetterQuery, DeadLetterStore
 from ..stores.dead_letters import Facet
 from ..times import Duration, seconds, utc
@@ -47,9 +47,9 @@ def _name(key: object) -> str:
     """Return the name of a group, or of a class: an application's own may stand here without its group."""
     if not isinstance(key, str):
         raise ConfigurationError(f"a time is given for {key!r}; allowed are error classes, groups, and their names")
-    return (
-        str(key) if key in list(ErrorGroup) else str(ErrorClass(key, group=getattr(key, "group", ErrorGroup.UNMAPPED)))
-    )
+    if key not in list(ErrorGroup) and key not in BUILT_IN_CLASSES:
+        ErrorClass(key, group=ErrorGroup.UNMAPPED)  # refuses what cannot be a class
+    return str(key)
 
 
 def _default(value: Duration | None) -> float | None:

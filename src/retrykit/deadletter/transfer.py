@@ -121,6 +121,7 @@ def export_letters_async(
     export = _Export(store, query, page)
 
     async def lines() -> AsyncIterator[bytes]:
+        """Give the lines page by page."""
         await arun(export.begin())
         while (page := await arun(export.next())) is not None:
             for line in page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...dead_letter import DeadLetter, DeadLetterState, dead_letter_id
+from ...dead_letter import DeadLetter, DeadLetterState, PayloadState, dead_letter_id
 from ...decision import Action, Attempt, DeadLetterReason
 from ...failure import ErrorClass, ErrorGroup, Failure, Outcome
 from ...stores.dead_letter_query import DeadLetterQuery
@@ -57,6 +57,9 @@ def full_letter() -> DeadLetter:
         decision="all used",
         fingerprint="v1:abc",
         redrive_count=2,
+        payload_state=PayloadState.ENCRYPTED,
+        payload_cipher="vault",
+        capture_note="some texts are left out",
         attributes={"tenant": "acme"},
         extra={"mood": [1, None]},
     )
