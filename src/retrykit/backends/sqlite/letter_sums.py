@@ -105,7 +105,7 @@ def _counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: i
         found = find(db, query)
         return f"SELECT letters.dead_at, letters.{by}, 1 {found.source} AND letters.{by} IS NOT NULL", found.values
     start, end = window(query)
-    if by not in fields and (len(fields) > 1 or by not in SUMMED.get("".join(fields), ())):
+    if len(fields) > 1 or (by not in fields and by not in SUMMED.get("".join(fields), ())):
         source, amount, values = _kinds(query, by)
         return f"SELECT {'0' if amount != '1' else 'letters.dead_at'}, totals.{by}, {amount} {source}", values
     if start is None and end is None:
