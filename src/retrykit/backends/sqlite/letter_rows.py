@@ -13,7 +13,7 @@ from ...dead_letter import DeadLetter, DeadLetterState
 from ...errors import RetrykitError
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
-from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND
+from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND, SPANS
 from .rows import DAMAGE, Condition, between, equal, joined, optional_text, readable, text
 from .spans import pieces, window
 
@@ -155,9 +155,12 @@ def delete_oldest(db: sqlite3.Connection, query: DeadLetterQuery, before: int, l
         f"INDEXED BY retrykit_dead_letters_age WHERE {where} ORDER BY letters.dead_at, letters.number LIMIT ?)",
         (*values, limit),
     ).rowcount
-    db.execute(
-        "DELETE FROM retrykit_dead_letter_runs WHERE highest < (SELECT min(number) FROM retrykit_dead_letters)"
-    )
+    for span in SPANS:
+        db.execute(
+            "DELETE FROM retrykit_dead_letter_runs WHERE span = ? AND bucket <= ? "
+            "AND highest < (SELECT min(number) FROM retrykit_dead_letters)",
+            (span, before // (span * MINUTE)),
+        )
     return gone
 
 

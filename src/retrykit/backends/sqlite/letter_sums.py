@@ -78,7 +78,7 @@ def _always(query: DeadLetterQuery) -> str:
 
 def newest(db: sqlite3.Connection, query: DeadLetterQuery, total: int, limit: int) -> tuple[str, ...]:
     """Return the ids of the letters put last of those that meet a query; there are `total` of them."""
-    if total <= _FEW and is_counted(query):  # among many others, which a walk would pass
+    if total <= _FEW and is_counted(query) and len(query.conditions()) > 1:  # a walk would pass many others
         source, _, values = _kinds(query, "state", letters=True)
         number = "letters.number"
     else:
