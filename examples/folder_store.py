@@ -365,17 +365,19 @@ class FolderDeadLetters(DeadLetterStore):
         self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
     ) -> DeadLetterGroupPage:
         with self.folder.operation() as now:
-            groups = group_letters((letter for _, letter in self._matching(query)), self._notes(), now)
+            letters = [letter for _, letter in self._matching(DeadLetterQuery())]
+            groups = group_letters(letters, query, self._notes(), now)
         return page_of_groups(groups, order, limit, cursor, muted=muted)
 
     def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None:
         with self.folder.operation() as now:
-            letters = [letter for _, letter in self._matching(DeadLetterQuery(fingerprint=fingerprint))]
+            own = DeadLetterQuery(fingerprint=fingerprint)
+            letters = [letter for _, letter in self._matching(own)]
             if not letters:
                 return None
             note = change.made_to(self._notes().get(fingerprint, GroupNote()), now)
             self.folder.write("note", fingerprint, {"fingerprint": fingerprint, "note": attrs.asdict(note)})
-            return group_letters(letters, {fingerprint: note}, now)[0]
+            return group_letters(letters, own, {fingerprint: note}, now)[0]
 
     def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]:
         with self.folder.operation():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from retrykit.backends.sqlite import SQLiteBackend
+import pytest
+
+from retrykit.backends.sqlite import SQLiteBackend, dead_letters, letter_sums
 from retrykit.stores import AsyncBackend, Backend, as_async
 from retrykit.testing.conformance import (
     CircuitStoreSuite,
@@ -44,6 +46,15 @@ class TestDeadLetters(SQLite, DeadLetterStoreSuite): ...
 
 
 class TestAsyncDeadLetters(AsyncSQLite, DeadLetterStoreSuite): ...
+
+
+class TestDeadLettersAddedUpAtOnce(SQLite, DeadLetterStoreSuite):
+    """As after thousands of writes: the sums hold everything that is not newer than two rows."""
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(letter_sums, "_DUE", 2)
+        monkeypatch.setattr(dead_letters, "_LOOKS", 1)
 
 
 class TestDeliveries(SQLite, DeliveryStoreSuite): ...

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import attrs
 import pytest
 
 from retrykit.backends.sqlite import SQLiteBackend
@@ -45,7 +46,7 @@ def write_file(path, script):
 
 def counted(path):
     """Return the totals as they are kept, and as the letters themselves give them."""
-    fields = "campaign_id, provider, error_class, error_group, error_code, reason, state"
+    fields = "campaign_id, provider, error_class, error_group, error_code, reason, state, stage, fingerprint"
     with contextlib.closing(sqlite3.connect(path)) as db:
         kept = db.execute(f"SELECT {fields}, total FROM retrykit_dead_letter_totals ORDER BY {fields}").fetchall()
         given = db.execute(
@@ -165,12 +166,74 @@ def test_file_whose_migration_fails_stays_as_it_was(path, script):
     """All steps or none; the earlier version can go on."""
     write_file(path, script)
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE retrykit_bookmarks (application TEXT)")
+        db.execute("CREATE TABLE retrykit_dead_letter_notes (application TEXT)")
         before = db.execute("SELECT sql FROM sqlite_schema ORDER BY name").fetchall()
         with pytest.raises(StoreError, match="already exists"):
             SQLiteBackend(path)
         assert before == db.execute("SELECT sql FROM sqlite_schema ORDER BY name").fetchall()
         assert db.execute("SELECT version FROM retrykit_schema").fetchone() == (int(script.stem[-1]),)
+
+
+def test_letters_of_an_earlier_version_are_found_by_what_it_did_not_know(path):
+    """By every field, attribute and text, to the millisecond, and counted within any window; what is in the record counts."""
+    write_file(path, EARLIER[3])
+    letters = SQLiteBackend(path, clock=ManualClock(NOON)).dead_letters
+    died = NOON + timedelta(days=1, milliseconds=7)
+    for fields in (
+        {"recipient": "ada@example.org"},
+        {"enhanced_code": "5.2.2"},
+        {"stage": "send"},
+        {"source": "orders"},
+        {"fingerprint": "v1:abc"},
+        {"attributes": {"tenant": "acme \ud800"}},
+        {"text": "STRASSE"},
+        {"since": died, "until": died + timedelta(milliseconds=1)},
+    ):
+        query = DeadLetterQuery(**fields)
+        assert ["dead-late"] == [each.message_id for each in letters.search(query).letters]
+        assert letters.count(query) == 1
+    assert letters.top("error_class", query=DeadLetterQuery(until=died)) == [("mailbox_full", 3)]
+    assert letters.group("v1:abc").letter_ids == ("dead-late#1",)
+    assert [3, 1] == list(letters.trend(DeadLetterQuery(since=NOON, until=NOON + timedelta(days=2)), step="1d").counts)
+
+
+VERSION_4 = (
+    "INSERT OR REPLACE INTO retrykit_dead_letters (id, record, dead_at, message_id, campaign_id, provider, error_class, "
+    "error_group, error_code, reason, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def put_as_version_4(path, given):
+    names = "message_id campaign_id provider error_class error_group error_code reason state".split()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        row = (given.id, given.to_json(), 1_767_225_600_000, *(getattr(given, name) for name in names))
+        db.execute(VERSION_4, row)
+
+
+def test_letter_that_a_process_of_the_version_before_puts_is_found_by_everything(path):
+    """It is there at once, counted, and found by fields, attributes and text that the process did not write."""
+    backend = SQLiteBackend(path, clock=ManualClock(NOON))
+    letters = backend.dead_letters
+    letters.resolve("m-1#1")
+    states = (DeadLetterState.QUARANTINED, DeadLetterState.RESOLVED)
+    for number in range(3):
+        given = attrs.evolve(
+            letter(f"m-{number}"), recipient="ada", fingerprint="v1:x", attributes={"a": "b"}, error_message="Größe"
+        )
+        put_as_version_4(path, attrs.evolve(given, state=states[number % 2]))
+    assert letters.count() == 3
+    for fields in ({"recipient": "ada"}, {"attributes": {"a": "b"}}, {"text": "GRÖSSE"}, {"fingerprint": "v1:x"}):
+        assert len(letters.search(DeadLetterQuery(**fields)).letters) == letters.count(DeadLetterQuery(**fields)) == 3
+    assert letters.top("state") == [("quarantined", 2), ("resolved", 1)]
+    group = letters.group("v1:x")
+    assert (3, {DeadLetterState.QUARANTINED: 2, DeadLetterState.RESOLVED: 1}) == (group.total, group.counts)
+    put_as_version_4(path, letter("later"))
+    assert letters.annotate("v1:x", by="ada", note="known").note == "known"
+    assert letters.purge(NOON + timedelta(days=1)) == 4
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        for table in ("dead_letters", "dead_letter_attributes", "dead_letter_totals", "dead_letter_minutes", "dead_letter_sums"):
+            assert db.execute(f"SELECT count(*) FROM retrykit_{table}").fetchone() == (0,), table
+    backend.close()
 
 
 def letter(message_id):

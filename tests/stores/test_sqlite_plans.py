@@ -33,6 +33,8 @@ LETTER = DeadLetter(
     last_failed_at=NOON,
     dead_lettered_at=NOON,
     original_payload=b"{}",
+    fingerprint="v1:x",
+    stage="send",
 )
 DELIVERY = Delivery(message_id="m", status=DeliveryStatus.DELIVERED, updated_at=NOON)
 EVENT = DeliveryEvent(message_id="m-7", kind="bounced", provider="ses", event_id="e-1", at=NOON)
@@ -45,7 +47,13 @@ VALUES = {
     "error_code": "452",
     "reason": DeadLetterReason.EXPIRED,
     "state": DeadLetterState.QUARANTINED,
+    "recipient": "ada@example.org",
+    "enhanced_code": "5.2.2",
+    "stage": "send",
+    "source": "orders",
+    "fingerprint": "v1:x",
 }
+WINDOW = {"since": NOON - timedelta(days=40, seconds=1), "until": NOON + timedelta(days=2, milliseconds=7)}
 
 
 def held(backend):
@@ -87,7 +95,20 @@ OPERATIONS = {
         for field in VALUES
     },
     "search by two": lambda backend: backend.dead_letters.search(DeadLetterQuery(provider="ses", error_code="452")),
+    "search by an attribute": lambda backend: backend.dead_letters.search(
+        DeadLetterQuery(attributes={"a": "b"}), cursor="before-9"
+    ),
+    "search by attributes": lambda backend: backend.dead_letters.search(
+        DeadLetterQuery(attributes={"a": "b", "c": "d"}, provider="ses", **WINDOW)
+    ),
+    "search of a window": lambda backend: backend.dead_letters.search(DeadLetterQuery(**WINDOW), cursor="before-9"),
+    "search of a window by campaign": lambda backend: backend.dead_letters.search(
+        DeadLetterQuery(campaign_id="spring", **WINDOW)
+    ),
+    "search by text": lambda backend: backend.dead_letters.search(DeadLetterQuery(text="full")),
     "count of a message": lambda backend: backend.dead_letters.count(DeadLetterQuery(message_id="m")),
+    "annotate": lambda backend: backend.dead_letters.annotate("v1:x", by="ada", note="n"),
+    "group": lambda backend: backend.dead_letters.group("v1:x"),
     "purge of letters": lambda backend: backend.dead_letters.purge(NOON),
     "record": lambda backend: backend.deliveries.record(DELIVERY),
     "apply": lambda backend: [backend.deliveries.apply(EVENT), backend.deliveries.apply(EVENT)],
@@ -107,10 +128,41 @@ OPERATIONS = {
     "report": lambda backend: backend.circuits.report("ses", instance="i", calls=1, failures=0, length=5),
     "circuits": lambda backend: backend.circuits.circuits(),
 }
-TOTALS = {
-    "count": lambda backend: backend.dead_letters.count(DeadLetterQuery(provider="ses")),
-    **{f"top {facet}": lambda backend, facet=facet: backend.dead_letters.top(facet) for facet in FACETS},
-    "top of a query": lambda backend: backend.dead_letters.top("provider", query=DeadLetterQuery(campaign_id="spring")),
+ONE = {"campaign_id": "spring", "provider": "ses", "error_class": "c", "error_code": "452", "state": "quarantined"}
+FIGURES = {
+    "count": lambda letters: letters.count(),
+    "count of a window": lambda letters: letters.count(DeadLetterQuery(**WINDOW)),
+    **{
+        f"count by {field} of a window": lambda letters, field=field: letters.count(
+            DeadLetterQuery(**{field: VALUES[field]}, **WINDOW)
+        )
+        for field in FACETS
+    },
+    **{f"top {facet}": lambda letters, facet=facet: letters.top(facet) for facet in FACETS},
+    **{
+        f"top {facet} of a window": lambda letters, facet=facet: letters.top(facet, query=DeadLetterQuery(**WINDOW))
+        for facet in FACETS
+    },
+    **{
+        f"top {facet} by {field} of a window": lambda letters, facet=facet, field=field: letters.top(
+            facet, query=DeadLetterQuery(**{field: ONE[field]}, **WINDOW)
+        )
+        for facet in ONE
+        for field in ONE
+    },
+    "trend": lambda letters: letters.trend(DeadLetterQuery(**WINDOW), step="1h"),
+    "trend by days": lambda letters: letters.trend(DeadLetterQuery(provider="ses", **WINDOW), step="1d"),
+    "trend by minutes": lambda letters: letters.trend(
+        DeadLetterQuery(since=NOON, until=NOON + timedelta(days=1)), step="15m"
+    ),
+}
+KINDS = {
+    "count by two": lambda letters: letters.count(DeadLetterQuery(provider="ses", error_code="452")),
+    "top by two": lambda letters: letters.top("stage", query=DeadLetterQuery(provider="ses", error_code="452")),
+    "top of a window by two": lambda letters: letters.top(
+        "stage", query=DeadLetterQuery(provider="ses", error_code="452", **WINDOW)
+    ),
+    "top of what has no sums": lambda letters: letters.top("reason", query=DeadLetterQuery(stage="send")),
 }
 
 
@@ -118,6 +170,10 @@ TOTALS = {
 def plans(path):
     """Return a function that makes a call on a store with some rows, and returns SQLite's plans for its statements."""
     backend = SQLiteBackend(path, clock=ManualClock(NOON + timedelta(days=1)))
+    for number in range(3):
+        letter = attrs.evolve(LETTER, id=f"m-{number}#1", dead_lettered_at=NOON - timedelta(days=number), attributes={"a": "b"})
+        backend.dead_letters.put(letter)
+    backend.dead_letters.purge(NOON - timedelta(days=99))  # which adds up
     for number in range(50):
         message = Message(f"m-{number}", number)
         backend.claims.claim(message.id, owner="me")
@@ -164,12 +220,59 @@ def test_operation_neither_scans_a_table_nor_sorts(plans, operation):
         assert not scanned or scanned[1] in ("CONSTANT", "retrykit_schema") or "USING INDEX" in step, (statement, step)
 
 
-@pytest.mark.parametrize("operation", TOTALS)
-def test_numbers_of_letters_come_from_the_totals(plans, operation):
-    """Of the letters themselves none is read, however many there are."""
-    found = plans(TOTALS[operation])
-    assert found
-    assert {"retrykit_dead_letter_totals"} == {table for s, _ in found for table in re.findall(r"retrykit_\w+", s)}
+UNFILLED = "INDEX retrykit_dead_letters_unfilled"  # of the letters of an earlier version: mostly there are none
+
+
+def read(found):
+    """Return what is read of each table, by the plans of some statements: nothing is scanned."""
+    for statement, step in found:
+        scanned = re.match(r"SCAN (\w+)", step)
+        assert not scanned or scanned[1] in ("CONSTANT", "counted", "retrykit_dead_letter_notes") or step.endswith(UNFILLED), (statement, step)
+    return {step.partition(" (")[0] for _, step in found if step.startswith("SEARCH")}
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_figures_come_from_the_sums_and_what_is_new(plans, figure):
+    """Of the letters only those of the two minutes that a window cuts are read, however many there are."""
+    found = plans(lambda backend: FIGURES[figure](backend.dead_letters))
+    assert read(found) <= {
+        "SEARCH sums USING PRIMARY KEY",
+        "SEARCH runs USING PRIMARY KEY",
+        "SEARCH minutes USING PRIMARY KEY",
+        "SEARCH minutes USING INDEX retrykit_dead_letter_minutes_new",
+        "SEARCH totals USING INTEGER PRIMARY KEY",
+        "SEARCH letters USING INDEX retrykit_dead_letters_age",
+    }
+    for statement, step in found:
+        if step.startswith("SEARCH sums"):
+            assert step.endswith("(span=? AND bucket=? AND field=? AND value=? AND by_field=?)") or step.endswith(
+                "(span=? AND bucket=? AND field=? AND value=? AND by_field=? AND by_value=?)"
+            ), statement
+        if step.startswith("SEARCH letters"):
+            first, before = (int(each) for each in re.search(r"dead_at >= (\d+) AND letters.dead_at < (\d+)", statement).groups())
+            assert before - first < 60_000
+
+
+@pytest.mark.parametrize("figure", KINDS)
+def test_figures_of_several_fields_come_from_the_kinds_of_letters(plans, figure):
+    """The rows of letters are not read, only index entries of those within the window."""
+    assert read(plans(lambda backend: KINDS[figure](backend.dead_letters))) <= {
+        "SEARCH letters USING COVERING INDEX retrykit_dead_letters_kind",
+        *(f"SEARCH totals USING INDEX retrykit_dead_letter_totals_{name}" for name in FACETS),
+    }
+
+
+@pytest.mark.parametrize("order", ["last_seen", "matching"])
+@pytest.mark.parametrize("query", [DeadLetterQuery(), DeadLetterQuery(**WINDOW), DeadLetterQuery(provider="ses", **WINDOW)])
+def test_groups_read_the_letters_that_they_name_alone(plans, query, order):
+    """The first and the last of each, the newest five, and of these one in full."""
+    steps = read(plans(lambda backend: backend.dead_letters.groups(query, order=order)))
+    assert {each for each in steps if "retrykit_dead_letters_" in each} <= {
+        "SEARCH retrykit_dead_letters USING COVERING INDEX retrykit_dead_letters_seen",
+        "SEARCH letters USING INDEX retrykit_dead_letters_by_fingerprint",
+        "SEARCH letters USING INDEX retrykit_dead_letters_kind",
+        "SEARCH letters USING INDEX retrykit_dead_letters_age",
+    }
 
 
 def test_totals_follow_the_letters_whatever_is_done_to_them(path):
@@ -185,8 +288,13 @@ def test_totals_follow_the_letters_whatever_is_done_to_them(path):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("DELETE FROM retrykit_dead_letters WHERE provider = 'p-1'")
         (rows,) = db.execute("SELECT count(*) FROM retrykit_dead_letters WHERE record IS NOT NULL").fetchone()
-        (empty,) = db.execute("SELECT count(*) FROM retrykit_dead_letter_totals WHERE total <= 0").fetchone()
-    assert (rows, 0) == (backend.dead_letters.count(), empty)
+    assert rows == backend.dead_letters.count()
+    assert backend.dead_letters.purge(NOON - timedelta(days=1)) == 0  # it clears what has become empty
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        for table in ("totals", "minutes", "sums"):
+            assert db.execute(f"SELECT count(*) FROM retrykit_dead_letter_{table} WHERE total <= 0").fetchone() == (0,)
+        (new,) = db.execute("SELECT count(*) FROM retrykit_dead_letter_minutes WHERE total <> added").fetchone()
+    assert new == 0
     for state in DeadLetterState:
         query = DeadLetterQuery(state=state)
         assert len(backend.dead_letters.search(query).letters) == backend.dead_letters.count(query)

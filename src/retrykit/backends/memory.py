@@ -254,6 +254,9 @@ class _DeadLetters(DeadLetterStore):
         """Return numbers and letters, oldest first; the lock is held."""
         return [row for row in self._letters.values() if query.matches(row[1])]
 
+    def _newest_first(self) -> list[DeadLetter]:
+        return [letter for _, letter in reversed(self._letters.values())]
+
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> DeadLetterPage:
         with self._shared.locked():
             found = self._matching(query)
@@ -288,16 +291,16 @@ class _DeadLetters(DeadLetterStore):
         self, query: DeadLetterQuery, order: GroupOrder, muted: bool, limit: int, cursor: str | None
     ) -> DeadLetterGroupPage:
         with self._shared.locked() as now:
-            groups = group_letters((letter for _, letter in reversed(self._matching(query))), self._notes, now)
+            groups = group_letters(self._newest_first(), query, self._notes, now)
         return page_of_groups(groups, order, limit, cursor, muted=muted)
 
     def _annotate(self, fingerprint: str, change: GroupChange) -> DeadLetterGroup | None:
         with self._shared.locked() as now:
-            letters = [letter for _, letter in reversed(self._matching(DeadLetterQuery(fingerprint=fingerprint)))]
-            if not letters:
+            own = DeadLetterQuery(fingerprint=fingerprint)
+            if not self._matching(own):
                 return None
             self._notes[fingerprint] = change.made_to(self._notes.get(fingerprint, GroupNote()), now)
-            (group,) = group_letters(letters, self._notes, now)
+            (group,) = group_letters(self._newest_first(), own, self._notes, now)
             return group
 
     def _trend(self, query: DeadLetterQuery, start: datetime, step: float, steps: int) -> Sequence[int]:

@@ -17,6 +17,7 @@ from ..dead_letter import DeadLetter, DeadLetterState
 from ..errors import ConfigurationError
 from ..failure import ErrorClass
 from ..times import to_millis, utc
+from .dead_letter_query import DeadLetterQuery
 
 __all__ = [
     "DeadLetterGroup",
@@ -30,8 +31,8 @@ __all__ = [
     "write_group_cursor",
 ]
 
-GroupOrder: TypeAlias = Literal["last_seen", "total"]
-"""Which groups come first: those with the youngest letter, or those with the most letters."""
+GroupOrder: TypeAlias = Literal["last_seen", "matching"]
+"""Which groups come first: those with the youngest letter, or those with the most letters that a query takes in."""
 
 SAMPLES: Final = 5
 """Letters that a group names."""
@@ -105,7 +106,11 @@ class GroupChange:
 
 @attrs.frozen(kw_only=True)
 class DeadLetterGroup(GroupNote):
-    """Letters of one fingerprint, as far as a query takes them in, and what people noted of the fingerprint."""
+    """One cause: the letters of a fingerprint, and what people noted of it.
+
+    `matching` and `letter_ids` are of the letters that a query takes in, all else is of all letters of the fingerprint that are kept:
+    when a cause was first seen does not depend on where one looks.
+    """
 
     fingerprint: str
     error_class: ErrorClass
@@ -119,12 +124,14 @@ class DeadLetterGroup(GroupNote):
     """When the first of them died."""
     last_seen: datetime
     """When the last of them died."""
+    matching: int
+    """How many letters the query takes in, at least 1."""
     letter_ids: tuple[str, ...]
-    """The letters put last, at most five, the last one first."""
+    """Of these the letters put last, at most five, the last one first."""
 
     @property
     def total(self) -> int:
-        """How many letters there are."""
+        """How many letters there are of the fingerprint."""
         return sum(self.counts.values())
 
 
@@ -138,12 +145,13 @@ class DeadLetterGroupPage:
 
 
 def group_letters(
-    letters: Iterable[DeadLetter], notes: Mapping[str, GroupNote], now: datetime
+    letters: Iterable[DeadLetter], query: DeadLetterQuery, notes: Mapping[str, GroupNote], now: datetime
 ) -> list[DeadLetterGroup]:
-    """Return the groups of letters.
+    """Return the groups of which a query takes in a letter.
 
     Args:
-        letters: in the order in which they were put, the last one first.
+        letters: all, in the order in which they were put, the last one first.
+        query: which of them are asked for.
         notes: what was noted, by fingerprint.
         now: by the store's clock.
     """
@@ -151,10 +159,17 @@ def group_letters(
     for letter in letters:
         if letter.fingerprint is not None:
             members.setdefault(letter.fingerprint, []).append(letter)
-    return [_group(name, those, notes.get(name, GroupNote()), now) for name, those in members.items()]
+    matching = {name: [letter for letter in those if query.matches(letter)] for name, those in members.items()}
+    return [
+        _group(name, those, matching[name], notes.get(name, GroupNote()), now)
+        for name, those in members.items()
+        if matching[name]
+    ]
 
 
-def _group(fingerprint: str, letters: Sequence[DeadLetter], note: GroupNote, now: datetime) -> DeadLetterGroup:
+def _group(
+    fingerprint: str, letters: Sequence[DeadLetter], matching: Sequence[DeadLetter], note: GroupNote, now: datetime
+) -> DeadLetterGroup:
     died = [letter.dead_lettered_at for letter in letters]
     last = letters[0]
     return DeadLetterGroup(
@@ -166,7 +181,8 @@ def _group(fingerprint: str, letters: Sequence[DeadLetter], note: GroupNote, now
         counts=dict(Counter(letter.state for letter in letters)),
         first_seen=min(died),
         last_seen=max(died),
-        letter_ids=tuple(letter.id for letter in letters[:SAMPLES]),
+        matching=len(matching),
+        letter_ids=tuple(letter.id for letter in matching[:SAMPLES]),
         **attrs.asdict(attrs.evolve(note, muted=note.is_muted(now))),
     )
 
@@ -190,7 +206,7 @@ def page_of_groups(
 
 
 def _rank(group: DeadLetterGroup, order: GroupOrder) -> int:
-    return group.total if order == "total" else to_millis(group.last_seen)
+    return group.matching if order == "matching" else to_millis(group.last_seen)
 
 
 def write_group_cursor(last: DeadLetterGroup, order: GroupOrder) -> str:

@@ -63,7 +63,7 @@ FACETS: tuple[Facet, ...] = (
     "fingerprint",
 )
 
-ORDERS: tuple[GroupOrder, ...] = ("last_seen", "total")
+ORDERS: tuple[GroupOrder, ...] = ("last_seen", "matching")
 
 
 @attrs.frozen
@@ -374,9 +374,10 @@ class DeadLetterStore(_DeadLetters):
         limit: int = 20,
         cursor: str | None = None,
     ) -> DeadLetterGroupPage:
-        """Return the groups of the letters that match: one cause, many messages. Letters without a fingerprint are in none.
+        """Return the groups of which at least one letter matches: one cause, many messages. Letters without a fingerprint are in none.
 
-        All figures of a group are of the letters that match. A group that changes between two pages may be missing or come twice.
+        A group tells how many letters match and names some of them; its other figures are of all its letters. A group that changes
+        between two pages may be missing or come twice.
 
         Args:
             query: which letters.

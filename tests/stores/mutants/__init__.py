@@ -12,6 +12,7 @@ MODULES = [
     "claims_crashes",
     "claims_settling",
     "dead_letters",
+    "dead_letters_queries",
     "deliveries",
     "retries",
     "retries_holding",

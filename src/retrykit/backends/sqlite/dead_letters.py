@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Final
 
 import attrs
@@ -22,7 +22,7 @@ from ..cursors import read_cursor, write_cursor
 from .database import Operation, Operations
 from .letter_groups import groups, note_of, write_note
 from .letter_rows import delete_oldest, fill, find, insert, is_unfilled, read
-from .letter_sums import add_up, add_up_when_due, breakdown, over_time
+from .letter_sums import add_up, add_up_when_due, breakdown, count, over_time
 from .letter_tables import DAY, HOUR, MINUTE
 from .rows import between, joined, text
 from .spans import window
@@ -38,7 +38,7 @@ class DeadLetters(DeadLetterStore):
 
     def __init__(self, database: Operations) -> None:
         self._database = database
-        self._writes = count()
+        self._writes = itertools.count()
 
     def _put(self, letter: DeadLetter) -> DeadLetter:
         with self._database.transaction() as (db, _):
@@ -104,7 +104,7 @@ class DeadLetters(DeadLetterStore):
 
     def _count(self, query: DeadLetterQuery) -> int:
         with self._snapshot() as (db, _):
-            return sum(total for _, total in breakdown(db, query, "state"))
+            return count(db, query)
 
     def _top(self, facet: Facet, query: DeadLetterQuery, limit: int) -> Sequence[tuple[str, int]]:
         with self._snapshot() as (db, _):
@@ -136,7 +136,7 @@ class DeadLetters(DeadLetterStore):
         own = DeadLetterQuery(fingerprint=fingerprint)
         self._see_all()
         with self._database.transaction() as (db, now):
-            if not any(total for _, total in breakdown(db, own, "fingerprint")):
+            if not count(db, own):
                 return None
             write_note(db, fingerprint, change.made_to(note_of(db, fingerprint), now))
             (group,) = groups(db, own, "last_seen", muted=True, limit=1, cursor=None, now=now).groups
@@ -154,17 +154,16 @@ class DeadLetters(DeadLetterStore):
         with self._snapshot() as (db, now):
             states = dict(breakdown(db, DeadLetterQuery(), "state"))
             until = now + timedelta(milliseconds=1)
-            died = [
-                sum(total for _, total in breakdown(db, DeadLetterQuery(since=now - age, until=until), "state"))
-                for age in (timedelta(hours=1), timedelta(days=1))
-            ]
+            hour, day = (
+                count(db, DeadLetterQuery(since=now - age, until=until)) for age in (timedelta(hours=1), timedelta(days=1))
+            )
             (oldest,) = db.execute(
                 "SELECT min(dead_at) FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_waiting "
                 "WHERE state = 'quarantined' AND record IS NOT NULL"
             ).fetchone()
         return DeadLetterStats(
-            died_last_hour=died[0],
-            died_last_day=died[1],
+            died_last_hour=hour,
+            died_last_day=day,
             oldest_quarantined_at=None if oldest is None else from_millis(oldest),
             **{state.value: states.get(state.value, 0) for state in DeadLetterState},
         )

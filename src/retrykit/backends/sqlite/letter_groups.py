@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Literal
 
 import attrs
 
-from ...dead_letter import DeadLetter, DeadLetterState
+from ...dead_letter import DeadLetterState
 from ...stores.dead_letter_groups import (
     SAMPLES,
     DeadLetterGroup,
@@ -21,9 +22,8 @@ from ...stores.dead_letter_groups import (
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import from_millis, to_millis
 from .letter_rows import find, read
-from .letter_sums import breakdown, by_two, first_and_last, is_counted
-from .rows import between, joined, optional_text, readable, text
-from .spans import window
+from .letter_sums import breakdown, newest
+from .rows import optional_text, readable, text
 
 __all__ = ["groups", "note_of", "write_note"]
 
@@ -38,78 +38,67 @@ def groups(
     cursor: str | None,
     now: datetime,
 ) -> DeadLetterGroupPage:
-    """Return one page of the groups of a query's letters."""
-    counts = _counts(db, query)
-    if order == "total":
-        ranks = {fingerprint: sum(states.values()) for fingerprint, states in counts.items()}
-    else:
-        ranks = {fingerprint: last for fingerprint, (_, last) in _seen(db, query, counts).items()}
+    """Return one page of the groups of which a query takes in a letter."""
+    matching = dict(breakdown(db, query, "fingerprint"))
     hidden = set[str]() if muted else _muted(db, now)
-    rows = sorted((-rank, fingerprint) for fingerprint, rank in ranks.items() if fingerprint not in hidden)
+    shown = [fingerprint for fingerprint in matching if fingerprint not in hidden]
+    rows = sorted((-(matching[name] if order == "matching" else _seen(db, "max", name)), name) for name in shown)
     if cursor is not None:
         rank, fingerprint = read_group_cursor(cursor)
         rows = [row for row in rows if row > (-rank, text(fingerprint))]
     names = [fingerprint for _, fingerprint in rows[:limit]]
-    seen = _seen(db, query, names)
-    page = [_group(db, query, name, counts[name], seen[name], now) for name in names]
+    counts = _counts(db, names)
+    page = [_group(db, query, name, matching[name], counts[name], now) for name in names]
     return DeadLetterGroupPage(page, write_group_cursor(page[-1], order) if len(rows) > limit else None)
 
 
-def _counts(db: sqlite3.Connection, query: DeadLetterQuery) -> dict[str, dict[str, int]]:
-    """Return how many letters of each group stand where, by fingerprint and state."""
-    counts = dict[str, dict[str, int]]()
-    if is_counted(query) and not query.conditions():  # the sums know letters by two fields
-        for state in DeadLetterState:
-            for fingerprint, total in breakdown(db, attrs.evolve(query, state=state), "fingerprint"):
-                counts.setdefault(fingerprint, {})[state.value] = total
-    else:
-        for fingerprint, state, total in by_two(db, query, "fingerprint", "state"):
-            counts.setdefault(fingerprint, {})[state] = total
+def _counts(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, dict[DeadLetterState, int]]:
+    """Return how many letters of each group stand where."""
+    counts = {name: dict[DeadLetterState, int]() for name in names}
+    for state in DeadLetterState:
+        for name, total in breakdown(db, DeadLetterQuery(state=state), "fingerprint"):
+            if name in counts:
+                counts[name][state] = total
     return counts
 
 
-def _seen(db: sqlite3.Connection, query: DeadLetterQuery, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return when the first and the last letter of groups died."""
-    if is_counted(query) and not query.conditions():
-        where, values = joined(("fingerprint = ?", ()), *between("dead_at", *window(query)))
-        letters = f"FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_seen WHERE {where}"
-        ends = f"SELECT (SELECT min(dead_at) {letters}), (SELECT max(dead_at) {letters})"
-        return {name: db.execute(ends, (name, *values) * 2).fetchone() for name in names}
-    return {name: ends for name, *ends in first_and_last(db, query, "fingerprint")}
+def _seen(db: sqlite3.Connection, end: Literal["min", "max"], fingerprint: str) -> int:
+    (at,) = db.execute(
+        f"SELECT {end}(dead_at) FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_seen WHERE fingerprint = ?",
+        (fingerprint,),
+    ).fetchone()
+    return int(at)
 
 
 def _group(
     db: sqlite3.Connection,
     query: DeadLetterQuery,
     fingerprint: str,
-    counts: Mapping[str, int],
-    seen: tuple[int, int],
+    matching: int,
+    counts: Mapping[DeadLetterState, int],
     now: datetime,
 ) -> DeadLetterGroup:
-    letters = _newest(db, attrs.evolve(query, fingerprint=fingerprint))
+    own = DeadLetterQuery(fingerprint=fingerprint)
+    found = find(db, own)
+    row = db.execute(
+        f"SELECT letters.id, letters.state, letters.record {found.source} ORDER BY {found.number} DESC LIMIT 1",
+        found.values,
+    ).fetchone()
+    last = read(*row)
     note = note_of(db, fingerprint)
-    with readable(f"the group {fingerprint!r}"):
-        return DeadLetterGroup(
-            fingerprint=fingerprint,
-            error_class=letters[0].error_class,
-            error_code=letters[0].error_code,
-            provider=letters[0].provider,
-            error_message=letters[0].error_message,
-            counts={DeadLetterState(state): total for state, total in counts.items()},
-            first_seen=from_millis(seen[0]),
-            last_seen=from_millis(seen[1]),
-            letter_ids=tuple(letter.id for letter in letters),
-            **attrs.asdict(attrs.evolve(note, muted=note.is_muted(now))),
-        )
-
-
-def _newest(db: sqlite3.Connection, query: DeadLetterQuery) -> Sequence[DeadLetter]:
-    found = find(db, query)
-    rows = db.execute(
-        f"SELECT letters.id, letters.state, letters.record {found.source} ORDER BY {found.number} DESC LIMIT ?",
-        (*found.values, SAMPLES),
-    ).fetchall()
-    return [read(*row) for row in rows]
+    return DeadLetterGroup(
+        fingerprint=fingerprint,
+        error_class=last.error_class,
+        error_code=last.error_code,
+        provider=last.provider,
+        error_message=last.error_message,
+        counts=counts,
+        first_seen=from_millis(_seen(db, "min", fingerprint)),
+        last_seen=from_millis(_seen(db, "max", fingerprint)),
+        matching=matching,
+        letter_ids=newest(db, attrs.evolve(query, fingerprint=fingerprint), matching, SAMPLES),
+        **attrs.asdict(attrs.evolve(note, muted=note.is_muted(now))),
+    )
 
 
 _NOTE = "muted, muted_until, owner, note, updated_by, updated_at"

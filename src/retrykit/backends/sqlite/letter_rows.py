@@ -13,7 +13,7 @@ from ...dead_letter import DeadLetter, DeadLetterState
 from ...errors import RetrykitError
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
-from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND
+from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND, SPANS
 from .rows import DAMAGE, Condition, between, equal, joined, optional_text, readable, text
 from .spans import pieces, window
 
@@ -155,7 +155,12 @@ def delete_oldest(db: sqlite3.Connection, query: DeadLetterQuery, before: int, l
         f"INDEXED BY retrykit_dead_letters_age WHERE {where} ORDER BY letters.dead_at, letters.number LIMIT ?)",
         (*values, limit),
     ).rowcount
-    db.execute("DELETE FROM retrykit_dead_letter_runs WHERE highest < (SELECT min(number) FROM retrykit_dead_letters)")
+    for span in SPANS:
+        db.execute(
+            "DELETE FROM retrykit_dead_letter_runs WHERE span = ? AND bucket <= ? "
+            "AND highest < (SELECT min(number) FROM retrykit_dead_letters)",
+            (span, before // (span * MINUTE)),
+        )
     return gone
 
 
@@ -190,10 +195,7 @@ def _rarity(
         assert name is not None
         few, values = f"{_ATTRIBUTES} WHERE name = ? AND value = ?", [name, attributes[name]]
     else:
-        few, values = (
-            f"retrykit_dead_letters INDEXED BY retrykit_dead_letters_by_{field} WHERE {field} = ?",
-            [fields[field]],
-        )
+        few, values = f"retrykit_dead_letters INDEXED BY retrykit_dead_letters_by_{field} WHERE {field} = ?", [fields[field]]
     (seen,) = db.execute(f"SELECT count(*) FROM (SELECT 1 FROM {few} LIMIT {_FEW})", values).fetchone()
     if seen < _FEW or field not in COUNTED:
         return seen, 0

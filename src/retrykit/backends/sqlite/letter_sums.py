@@ -1,30 +1,34 @@
 """How dead letters are counted in the SQLite file without being read. `letter_tables` says what there is.
 
-A query with no condition but a window, or with one field besides, is answered by the sums of whole days and hours, by the minutes
-at both ends, and by the letters of the two minutes that it cuts. One with several fields goes through the kinds of letters that
-meet it, and the index entries of those within the window. Every other one walks the letters that it finds by an index.
+A query with no condition but a window, or with one field besides that the sums know, is answered by the sums of whole days and
+hours, by the minutes at both ends, and by the letters of the two minutes that it cuts. One with other fields goes through the kinds
+of letters that meet it, and the index entries of their letters within the window. Every other one walks the letters that it finds
+by an index.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Final
 
 from ...stores.dead_letter_query import DeadLetterQuery
 from .letter_rows import find
-from .letter_tables import COUNTED, DAY, HOUR, MINUTE
+from .letter_tables import COUNTED, DAY, HOUR, MINUTE, SUMMED
 from .rows import Condition, Sql, between, equal, joined, text
 from .spans import Piece, pieces, window
 
-__all__ = ["add_up", "add_up_when_due", "breakdown", "counted", "is_counted", "over_time"]
+__all__ = ["add_up", "add_up_when_due", "breakdown", "count", "is_counted", "newest", "over_time"]
 
 _DUE: Final = 1000
 """Rows of the minutes that may be new before they are added to the sums: reading them takes about a millisecond."""
 
 _LENGTHS: Final = (1, MINUTE, HOUR * MINUTE, DAY * MINUTE)
+
+_FEW: Final = 1000
+"""Letters that are looked through for the newest of them."""
 
 
 def is_counted(query: DeadLetterQuery) -> bool:
@@ -34,7 +38,7 @@ def is_counted(query: DeadLetterQuery) -> bool:
 
 def breakdown(db: sqlite3.Connection, query: DeadLetterQuery, by: str, *, limit: int = -1) -> list[tuple[str, int]]:
     """Return how many letters of a query have which value in a field: the most frequent first, ties by value."""
-    source, values = counted(db, query, by)
+    source, values = _counted(db, query, by)
     return db.execute(
         f"WITH counted (at, value, amount) AS ({source}) SELECT value, sum(amount) FROM counted GROUP BY value "
         "HAVING sum(amount) > 0 ORDER BY sum(amount) DESC, value LIMIT ?",
@@ -54,51 +58,36 @@ def over_time(
         step: milliseconds of a step.
         longest: those of the longest of a minute, an hour and a day of which a step is a multiple.
     """
-    source, values = counted(db, query, "state", longest)
+    source, values = _counted(db, query, _always(query), longest)
     return db.execute(
         f"WITH counted (at, value, amount) AS ({source}) SELECT (at - ?) / ?, sum(amount) FROM counted GROUP BY 1",
         (*values, start, step),
     ).fetchall()
 
 
-def by_two(db: sqlite3.Connection, query: DeadLetterQuery, field: str, other: str) -> list[tuple[str, str, int]]:
-    """Return how many letters of a query have which values in two fields, neither of them empty."""
-    if not is_counted(query):
-        found = find(db, query)
-        return db.execute(
-            f"SELECT letters.{field}, letters.{other}, count(*) {found.source} AND letters.{field} IS NOT NULL "
-            f"AND letters.{other} IS NOT NULL GROUP BY 1, 2",
-            found.values,
-        ).fetchall()
-    source, amount, values = _kinds(query, field)
-    return db.execute(
-        f"SELECT totals.{field}, totals.{other}, sum({amount}) {source} AND totals.{other} IS NOT NULL "
-        f"GROUP BY 1, 2 HAVING sum({amount}) > 0",
-        values,
-    ).fetchall()
+def count(db: sqlite3.Connection, query: DeadLetterQuery) -> int:
+    """Return how many letters meet a query."""
+    return sum(total for _, total in breakdown(db, query, _always(query)))
 
 
-def first_and_last(db: sqlite3.Connection, query: DeadLetterQuery, field: str) -> list[tuple[str, int, int]]:
-    """Return when the first and the last of the letters with each value in a field died, in milliseconds."""
-    if not is_counted(query):
-        found = find(db, query)
-        return db.execute(
-            f"SELECT letters.{field}, min(letters.dead_at), max(letters.dead_at) {found.source} "
-            f"AND letters.{field} IS NOT NULL GROUP BY 1",
-            found.values,
-        ).fetchall()
-    where, values = joined(*_of_kinds(query), (f"totals.{field} IS NOT NULL", ()))
-    within, bounds = joined(("kind = totals.id", ()), *between("dead_at", *window(query)))
-    letters = f"FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_kind WHERE {within}"
-    return db.execute(
-        f"WITH kinds (value, first, last) AS (SELECT totals.{field}, (SELECT min(dead_at) {letters}), "
-        f"(SELECT max(dead_at) {letters}) FROM retrykit_dead_letter_totals AS totals WHERE {where}) "
-        "SELECT value, min(first), max(last) FROM kinds WHERE first IS NOT NULL GROUP BY value",
-        (*bounds, *bounds, *values),
-    ).fetchall()
+def _always(query: DeadLetterQuery) -> str:
+    """Return a field that each letter of a query has a value in: that of its one condition, which the sums are sure to know."""
+    fields = [*query.conditions()]
+    return fields[0] if len(fields) == 1 and fields[0] in COUNTED else "state"
 
 
-def counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: int = DAY * MINUTE) -> Sql:
+def newest(db: sqlite3.Connection, query: DeadLetterQuery, total: int, limit: int) -> tuple[str, ...]:
+    """Return the ids of the letters put last of those that meet a query; there are `total` of them."""
+    if total <= _FEW and is_counted(query) and len(query.conditions()) > 1:  # a walk would pass many others
+        source, _, values = _kinds(query, "state", letters=True)
+        number = "letters.number"
+    else:
+        source, values, number = find(db, query)
+    rows = db.execute(f"SELECT letters.id {source} ORDER BY {number} DESC LIMIT ?", (*values, limit)).fetchall()
+    return tuple(letter_id for (letter_id,) in rows)
+
+
+def _counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: int = DAY * MINUTE) -> Sql:
     """Return the SELECT that counts the letters of a query by a field.
 
     Args:
@@ -116,7 +105,7 @@ def counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: in
         found = find(db, query)
         return f"SELECT letters.dead_at, letters.{by}, 1 {found.source} AND letters.{by} IS NOT NULL", found.values
     start, end = window(query)
-    if len(fields) > 1:
+    if len(fields) > 1 or (by not in fields and by not in SUMMED.get("".join(fields), ())):
         source, amount, values = _kinds(query, by)
         return f"SELECT {'0' if amount != '1' else 'letters.dead_at'}, totals.{by}, {amount} {source}", values
     if start is None and end is None:
@@ -140,12 +129,13 @@ def _part(piece: Piece, fields: dict[str, str], by: str) -> Sql:
         return _by_letters(fields, by, first, before)
     if length == MINUTE:
         return _by_minutes(fields, by, first, before)
+    # the plus keeps SQLite from taking the bounds of the buckets for those of the sums, all of which it would read
     where, values = joined(
         ("runs.span = ?", (length // MINUTE,)), *between("runs.bucket", first, before), *_in_sums(fields, by)
     )
     return (
         f"SELECT runs.bucket * {length}, sums.by_value, sums.total FROM retrykit_dead_letter_runs AS runs "
-        f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = runs.bucket WHERE {where}",
+        f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = +runs.bucket WHERE {where}",
         values,
     )
 
@@ -204,15 +194,15 @@ def _by_letters(fields: dict[str, str], by: str, first: int | None, before: int 
     )
 
 
-def _of_kinds(query: DeadLetterQuery) -> list[Condition]:
-    return equal({name: text(value) for name, value in query.conditions().items()}, "totals")
-
-
-def _kinds(query: DeadLetterQuery, by: str) -> tuple[str, str, tuple[object, ...]]:
+def _kinds(query: DeadLetterQuery, by: str, *, letters: bool = False) -> tuple[str, str, tuple[object, ...]]:
     """Return the FROM and WHERE of a query's letters by their kinds, what to add up, and the values."""
     start, end = window(query)
-    where, values = joined(*_of_kinds(query), (f"totals.{by} IS NOT NULL", ()), *between("letters.dead_at", start, end))
-    if start is None and end is None:
+    where, values = joined(
+        *equal({name: text(value) for name, value in query.conditions().items()}, "totals"),
+        (f"totals.{by} IS NOT NULL", ()),
+        *between("letters.dead_at", start, end),
+    )
+    if start is None and end is None and not letters:
         return f"FROM retrykit_dead_letter_totals AS totals WHERE {where}", "totals.total", values
     source = (
         "FROM retrykit_dead_letter_totals AS totals CROSS JOIN retrykit_dead_letters AS letters "
@@ -239,11 +229,11 @@ def add_up(db: sqlite3.Connection) -> None:
         "CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind "
         "WHERE minutes.total <> minutes.added ORDER BY minutes.minute"
     )
-    values = dict[int, list[tuple[str, str]]]()
+    values = dict[int, dict[str, str]]()
     amounts = Counter[tuple[int, int, int]]()
     for minute, kind, amount, *fields in rows:
         if kind not in values:
-            values[kind] = [(name, value) for name, value in zip(COUNTED, fields, strict=True) if value is not None]
+            values[kind] = {name: value for name, value in zip(COUNTED, fields, strict=True) if value is not None}
         amounts[0, 0, kind] += amount
         amounts[HOUR, minute // HOUR, kind] += amount
         amounts[DAY, minute // DAY, kind] += amount
@@ -254,24 +244,17 @@ def add_up(db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM retrykit_dead_letter_totals WHERE total = 0")
 
 
-def _write(
-    db: sqlite3.Connection, span: int, bucket: int, kinds: Iterable[tuple[Sequence[tuple[str, str]], int]]
-) -> None:
+def _write(db: sqlite3.Connection, span: int, bucket: int, kinds: Iterable[tuple[Mapping[str, str], int]]) -> None:
     """Add letters, given as the values of a kind and their number, to the sums of one stretch."""
-    sums = dict[tuple[str, str], Counter[tuple[str, str]]]()
+    sums = Counter[tuple[str, str, str, str]]()
     for values, amount in kinds:
-        for field in (("", ""), *values):
-            if field not in sums:
-                sums[field] = Counter()
-            row = sums[field]
-            for by in values:
-                row[by] += amount
-    changed = sorted(
-        (span, bucket, *field, *by, amount)
-        for field, row in sums.items()
-        for by, amount in row.items()
-        if amount and field[0] != by[0]
-    )
+        for field, by_fields in SUMMED.items():
+            value = values.get(field, "" if not field else None)
+            if value is not None:
+                for by in by_fields:
+                    if by in values:
+                        sums[field, value, by, values[by]] += amount
+    changed = sorted((span, bucket, *key, amount) for key, amount in sums.items() if amount)
     db.executemany(
         "INSERT INTO retrykit_dead_letter_sums VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (span, bucket, field, value, by_field, by_value) DO UPDATE SET total = total + excluded.total",

@@ -7,7 +7,8 @@ Beside the letters stand
 - ``totals``: a row for each combination of values that letters have in the fields they are counted by, with its number. A letter
   names its row as its ``kind``;
 - ``minutes``: how many letters of a kind died in a minute, and how many of them the sums hold already;
-- ``sums``: how many letters have a value in one field and a value in another, for each hour, for each day and in all;
+- ``sums``: how many letters have a value in a field, in all and among those with a value in another one (`SUMMED` says which), for
+  each hour, for each day and for all time;
 - ``runs``: which numbers the letters of an hour and of a day have, so that a search within a window knows where to look;
 - ``notes``: what people noted of a group.
 
@@ -20,18 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "AFTER_FILLING",
-    "BEFORE_FILLING",
-    "COMPARED",
-    "COUNTED",
-    "DAY",
-    "HOUR",
-    "KIND_OF",
-    "MINUTE",
-    "NEW_KIND",
-    "SPANS",
-]
+__all__ = ["AFTER_FILLING", "BEFORE_FILLING", "COMPARED", "COUNTED", "DAY", "HOUR", "KIND_OF", "MINUTE", "NEW_KIND", "SPANS", "SUMMED"]
 
 COUNTED: Final = (
     "campaign_id",
@@ -45,6 +35,15 @@ COUNTED: Final = (
     "fingerprint",
 )
 """What letters are counted by. These and the names below are part of the file: whoever changes them raises the version."""
+
+_PAIRED: Final = ("campaign_id", "provider", "error_class", "error_code", "state")
+
+SUMMED: Final = {
+    "": COUNTED,
+    **{field: tuple(by for by in (*_PAIRED, "fingerprint") if by != field) for field in _PAIRED},
+    "campaign_id": _PAIRED[1:],
+}
+"""The fields by which the sums count all letters (""), and those with a value in a field."""
 
 COMPARED: Final = (*COUNTED, "message_id", "recipient", "enhanced_code", "source")
 """What letters are searched by."""
@@ -146,10 +145,7 @@ AFTER_FILLING: Final = (
         SELECT {", ".join(COUNTED)}, count(*) FROM retrykit_dead_letters WHERE record IS NOT NULL GROUP BY {", ".join(COUNTED)}
     """,
     f"CREATE INDEX retrykit_dead_letter_totals_row ON retrykit_dead_letter_totals ({', '.join(COUNTED)})",
-    *(
-        f"CREATE INDEX retrykit_dead_letter_totals_{name} ON retrykit_dead_letter_totals ({name})"
-        for name in COUNTED[1:]
-    ),
+    *(f"CREATE INDEX retrykit_dead_letter_totals_{name} ON retrykit_dead_letter_totals ({name})" for name in COUNTED[1:]),
     "CREATE INDEX retrykit_dead_letter_totals_empty ON retrykit_dead_letter_totals (id) WHERE total = 0",
     f"""
     UPDATE retrykit_dead_letters SET kind = (

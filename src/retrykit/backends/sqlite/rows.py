@@ -31,7 +31,7 @@ def readable(what: str) -> Generator[None]:
 
 def text(value: str) -> str:
     """Return text as SQLite can hold it: it has no form for lone surrogates, so these are written as escapes."""
-    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def optional_text(value: str | None) -> str | None:

@@ -16,7 +16,9 @@ from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import Delivery, DeliveryStatus
 from .colours import Loop
 from .dead_letters_crashes import DeadLetterCrashes
+from .dead_letters_groups import DeadLetterGroups
 from .dead_letters_model import DeadLetterModel
+from .dead_letters_queries import DeadLetterQueries
 from .dead_letters_races import DeadLetterRaces
 from .dead_letters_samples import DIED, LETTERS, full_letter, letter
 from .dead_letters_search import DeadLetterSearch
@@ -37,7 +39,15 @@ def _died(message_id: str, seconds: float) -> DeadLetter:
     return letter(message_id, campaign_id="spring", dead_lettered_at=DIED + timedelta(seconds=seconds))
 
 
-class DeadLetterStoreSuite(DeadLetterSearch, DeadLetterCrashes, DeadLetterRaces, DeadLetterForks, DeadLetterValues):
+class DeadLetterStoreSuite(
+    DeadLetterSearch,
+    DeadLetterQueries,
+    DeadLetterGroups,
+    DeadLetterCrashes,
+    DeadLetterRaces,
+    DeadLetterForks,
+    DeadLetterValues,
+):
     """Proves a `DeadLetterStore` or an `AsyncDeadLetterStore`."""
 
     contract = "dead_letters"

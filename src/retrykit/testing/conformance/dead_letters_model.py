@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -13,8 +13,9 @@ from ...backends.memory import MemoryBackend
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...decision import DeadLetterReason
 from ...failure import ErrorClass
+from ...stores.dead_letter_groups import GroupOrder
 from ...stores.dead_letter_query import DeadLetterQuery
-from ...stores.dead_letters import FACETS, DeadLetterStore, Facet
+from ...stores.dead_letters import FACETS, ORDERS, DeadLetterStore, Facet
 from .dead_letters_samples import letter, query_of
 from .suite import SuiteClock
 
@@ -28,8 +29,24 @@ _fields: Final[dict[str, st.SearchStrategy[Any]]] = {
     "error_code": st.sampled_from([None, "451", "552"]),
     "reason": st.sampled_from([DeadLetterReason.EXPIRED, DeadLetterReason.INVALID_PAYLOAD]),
     "state": st.sampled_from(DeadLetterState),
+    "stage": st.sampled_from([None, "send"]),
+    "recipient": st.sampled_from([None, "ada@example.org"]),
+    "enhanced_code": st.sampled_from([None, "5.2.2"]),
+    "source": st.sampled_from([None, "orders"]),
+    "fingerprint": st.sampled_from([None, "v1:a", "v1:b"]),
+    "attributes": st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["", "x"]), max_size=2),
 }
-_queries = st.fixed_dictionaries({}, optional={"message_id": _names, **_fields}).map(lambda given: query_of(**given))
+_texts: Final = ["mailbox full", "Straße", ""]
+_queries = st.builds(
+    lambda given, ends, window: (given, ends, window),
+    st.fixed_dictionaries({}, optional={"message_id": _names, **_fields, "text": st.sampled_from(["FULL", "ss", "é"])}),
+    st.sampled_from(["none", "since", "until", "both"]),
+    st.tuples(st.integers(-8_000_000, 8_000_000), st.integers(1, 9_000_000)),
+)
+"""Fields of a query, and its window in milliseconds from now."""
+_ages: Final = st.sampled_from([0, 1, 59, 60, 3599, 3600, 7200, 86_400, 200_000])
+"""Seconds since a death: many in one minute, and others in other hours and days."""
+Drawn: TypeAlias = tuple[dict[str, Any], str, tuple[int, int]]
 
 
 class DeadLetterModel(RuleBasedStateMachine):
@@ -47,13 +64,17 @@ class DeadLetterModel(RuleBasedStateMachine):
         self._cursors: tuple[DeadLetterQuery, str, str] | None = None
 
     @rule(
-        name=_names, generation=st.integers(1, 2), fields=st.fixed_dictionaries(_fields), seconds=st.integers(-50, 50)
+        name=_names,
+        generation=st.integers(1, 2),
+        fields=st.fixed_dictionaries(_fields),
+        seconds=st.integers(-50, 50) | _ages.map(lambda age: -age),
+        text=st.sampled_from(_texts),
     )
-    def put(self, name: str, generation: int, fields: dict[str, Any], seconds: int) -> None:
+    def put(self, name: str, generation: int, fields: dict[str, Any], seconds: int, text: str) -> None:
         """Letters die in any order, no two of them at one instant."""
         self._clock.advance("1ms")
         died = self._clock.now() + timedelta(seconds=seconds)
-        new = letter(name, generation, dead_lettered_at=died, **fields)
+        new = letter(name, generation, dead_lettered_at=died, error_message=text, decision=text[:4], **fields)
         assert self._store.put(new) == self._model.put(new)
 
     @rule(name=_names, generation=st.integers(1, 2))
@@ -63,20 +84,22 @@ class DeadLetterModel(RuleBasedStateMachine):
             store.resolve(f"{name}#{generation}")
 
     @rule(seconds=st.integers(-60, 60), query=_queries, limit=st.integers(1, 3))
-    def purge(self, seconds: int, query: DeadLetterQuery, limit: int) -> None:
+    def purge(self, seconds: int, query: Drawn, limit: int) -> None:
         """Of some or of all."""
+        asked = self._query(query)
         before = self._clock.now() + timedelta(seconds=seconds)
-        answers = [store.purge(before, query=query, limit=limit) for store in (self._store, self._model)]
+        answers = [store.purge(before, query=asked, limit=limit) for store in (self._store, self._model)]
         assert answers[0] == answers[1]
 
     @rule(query=_queries, limit=st.integers(1, 3))
-    def search(self, query: DeadLetterQuery, limit: int) -> None:
+    def search(self, query: Drawn, limit: int) -> None:
         """The first page."""
-        pages = [store.search(query, limit=limit) for store in (self._store, self._model)]
+        asked = self._query(query)
+        pages = [store.search(asked, limit=limit) for store in (self._store, self._model)]
         assert list(pages[0].letters) == list(pages[1].letters)
         assert (pages[0].cursor is None) is (pages[1].cursor is None)
         if pages[0].cursor is not None and pages[1].cursor is not None:
-            self._cursors = query, pages[0].cursor, pages[1].cursor
+            self._cursors = asked, pages[0].cursor, pages[1].cursor
 
     @rule(limit=st.integers(1, 3))
     def search_on(self, limit: int) -> None:
@@ -90,11 +113,38 @@ class DeadLetterModel(RuleBasedStateMachine):
             assert list(pages[0].letters) == list(pages[1].letters)
 
     @rule(query=_queries, facet=st.sampled_from(FACETS), limit=st.integers(1, 4))
-    def count(self, query: DeadLetterQuery, facet: Facet, limit: int) -> None:
+    def count(self, query: Drawn, facet: Facet, limit: int) -> None:
         """In all and by a field."""
-        assert self._store.count(query) == self._model.count(query)
-        tops = [store.top(facet, query=query, limit=limit) for store in (self._store, self._model)]
+        asked = self._query(query)
+        assert self._store.count(asked) == self._model.count(asked)
+        tops = [store.top(facet, query=asked, limit=limit) for store in (self._store, self._model)]
         assert [tuple(row) for row in tops[0]] == [tuple(row) for row in tops[1]]
+
+    @rule(query=_queries, order=st.sampled_from(ORDERS), muted=st.booleans(), limit=st.integers(1, 2))
+    def groups(self, query: Drawn, order: GroupOrder, muted: bool, limit: int) -> None:
+        """A page and the one after it."""
+        asked, cursor = self._query(query), None
+        for _ in range(2):
+            pages = [
+                store.groups(asked, order=order, muted=muted, limit=limit, cursor=cursor)
+                for store in (self._store, self._model)
+            ]
+            assert (list(pages[0].groups), pages[0].cursor is None) == (list(pages[1].groups), pages[1].cursor is None)
+            cursor = pages[0].cursor
+
+    @rule(name=st.sampled_from(["v1:a", "v1:b"]), note=_names, muted=st.sampled_from([None, True, False, 30, 90]))
+    def annotate(self, name: str, note: str, muted: bool | int | None) -> None:
+        """Of a group that is there or not, muted for some seconds or for good."""
+        until = muted if muted is None or isinstance(muted, bool) else self._clock.now() + timedelta(seconds=muted)
+        groups = [store.annotate(name, by="me", note=note, muted=until) for store in (self._store, self._model)]
+        assert groups[0] == groups[1]
+
+    @rule(query=_queries, step=st.sampled_from(["15m", "1h", "6h", "2d"]))
+    def trend(self, query: Drawn, step: str) -> None:
+        """Of the query's window."""
+        asked = self._query((query[0], "both", query[2]))
+        trends = [store.trend(asked, step=step) for store in (self._store, self._model)]
+        assert (trends[0].start, list(trends[0].counts)) == (trends[1].start, list(trends[1].counts))
 
     @rule(seconds=st.sampled_from([1, 60]))
     def time_passes(self, seconds: int) -> None:
@@ -102,9 +152,20 @@ class DeadLetterModel(RuleBasedStateMachine):
         self._clock.advance(seconds)
 
     @invariant()
+    def figures_are_those_of_the_model(self) -> None:
+        """Depth and growth."""
+        assert self._store.stats() == self._model.stats()
+
+    @invariant()
     def letters_are_those_of_the_model(self) -> None:
         """All of them, in their order."""
         assert self._all(self._store) == self._all(self._model)
+
+    def _query(self, drawn: Drawn) -> DeadLetterQuery:
+        fields, ends, (start, length) = drawn
+        since = self._clock.now() + timedelta(milliseconds=start)
+        window = {"since": since, "until": since + timedelta(milliseconds=length)}
+        return query_of(**fields, **{name: at for name, at in window.items() if ends in (name, "both")})
 
     def teardown(self) -> None:
         """Close the store."""
