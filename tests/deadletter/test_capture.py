@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from retrykit import AsyncDispatcher, Dispatcher
 from retrykit.backends import MemoryBackend
-from retrykit.dead_letter import DeadLetter, PayloadState
+from retrykit.dead_letter import DeadLetter, Edit, PayloadState
 from retrykit.deadletter import Capture, message_of, payload_of
+from retrykit.deadletter.payload import seal
 from retrykit.decision import Action, Attempt
 from retrykit.errors import ConfigurationError, InvalidMessageError, PayloadUnavailableError
 from retrykit.failure import ErrorClass, Failure, Outcome
@@ -223,6 +224,30 @@ def test_encrypted_letter_is_shown_masked():
     assert plain == capture.shown(capture.apply(whole)) == Capture(**rules).shown(plain) == capture.shown(whole)
     with pytest.raises(PayloadUnavailableError, match="no cipher was given"):
         Capture().shown(capture.apply(whole))
+
+
+def test_repair_is_shown_masked_as_well():
+    """Whether the letter is whole, encrypted or masked for good; what came in and its repair stay apart."""
+    rules = {"mask": ["card.number"], "hash_recipient": KEY}
+    capture = Capture(encrypt=XorCipher(), **rules)
+    repaired = json.dumps({"card": {"number": CARD}, "n": 2}).encode()
+    plain = Edit(payload=repaired, attributes={"recipient": ADDRESS}, by="ada", why="x", at=FAILED_AT)
+    for letter in (a_letter(), Capture(**rules).apply(a_letter()), capture.apply(a_letter())):
+        shown = capture.shown(attrs.evolve(letter, edit=plain))
+        assert capture.shown(letter) == attrs.evolve(shown, edit=None)
+        assert {"card": {"number": "***"}, "n": 2} == json.loads(shown.edit.payload)
+        assert ADDRESS not in said(shown)
+    sealed = attrs.evolve(
+        plain,
+        payload=seal(
+            attrs.evolve(a_letter(), original_payload=repaired, attributes={"recipient": ADDRESS}), XorCipher()
+        ),
+        attributes={},
+        cipher="xor",
+    )
+    shown = capture.shown(attrs.evolve(capture.apply(a_letter()), edit=sealed))
+    assert ({"card": {"number": "***"}, "n": 2}, None) == (json.loads(shown.edit.payload), shown.edit.cipher)
+    assert repaired == message_of(attrs.evolve(capture.apply(a_letter()), edit=sealed), XorCipher()).body
 
 
 @pytest.mark.parametrize("gives", [None, "text"])

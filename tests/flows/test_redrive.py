@@ -17,6 +17,7 @@ from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.classification import TaggedError
 from retrykit.dead_letter import DeadLetterState
 from retrykit.dead_letter_queue import AsyncDeadLetterQueue, DeadLetterQueue
+from retrykit.deadletter import Capture
 from retrykit.decision import DispositionKind
 from retrykit.delivery import Sent
 from retrykit.errors import (
@@ -32,6 +33,7 @@ from retrykit.machines.redrive import RedriveJob, RedriveState
 from retrykit.redrive import AsyncRedriver, Redriver
 from retrykit.stores import ClaimState, DeadLetterQuery, Delivery, DeliveryStatus, as_async
 from retrykit.testing import ManualClock
+from tests.deadletter.ciphers import XorCipher
 
 R, D = RedriveState, DeadLetterState
 
@@ -491,6 +493,51 @@ def test_message_of_which_nobody_can_tell_goes_to_a_person_again() -> None:
         scene.work()
         scene.clock.advance("1h")
     assert {"superseded": 1, "quarantined": 1} == scene.states()
+
+
+def test_letter_without_its_message_is_left_alone_until_it_is_repaired(scene: Scene) -> None:
+    """Masked for good; a repair has to be whole."""
+    scene.dispatcher = Dispatcher(
+        scene._send, render=scene._render, backend=scene.backend, clock=scene.clock, capture=Capture(mask=["n"])
+    )
+    scene.die(1)
+    plan = scene.bench.plan("class:rendering_failure")
+    assert 1 == sum("hold no whole message" in warning for warning in plan.warnings)
+    assert (R.DONE, 1) == ((ended := scene.to_the_end(scene.start())).state, ended.passed_over)
+    with pytest.raises(ConfigurationError, match="is masked; give a whole payload and all attributes"):
+        scene.bench.edit("m-0#1", {"n": 5}, by="ada", why="from the source")
+    scene.bench.edit("m-0#1", {"n": 5}, attributes={}, by="ada", why="from the source")
+    scene.broken = whole
+    assert 1 == scene.to_the_end(scene.start()).succeeded
+    assert [b'{"n":5}'] == scene.bodies
+    assert "in place of what was masked" in next(
+        each.result for each in scene.backend.redrives.audit() if "edit" in each.action
+    )
+
+
+def test_encrypted_letter_is_put_back_and_repaired_by_whoever_has_the_cipher(scene: Scene) -> None:
+    """Its repair is encrypted as well, and the audit log does not show it."""
+    cipher = XorCipher()
+    scene.dispatcher = Dispatcher(
+        scene._send, render=scene._render, backend=scene.backend, clock=scene.clock, capture=Capture(encrypt=cipher)
+    )
+    scene.die(2, recipient="ada@example.org")
+    assert 1 == sum(
+        "hold no whole message" in warning for warning in scene.bench.plan("class:rendering_failure").warnings
+    )
+    with pytest.raises(ConfigurationError, match="is encrypted for 'xor'; give the queue its cipher"):
+        scene.bench.edit("m-0#1", {"n": 7}, attributes={}, by="ada", why="x")
+    bench = DeadLetterQueue(scene.backend, cipher=cipher, clock=scene.clock)
+    edited = bench.edit("m-0#1", {"n": 7}, by="ada", why="x")
+    assert edited.edit is not None
+    assert ("xor", False) == (edited.edit.cipher, b'"n":7' in edited.edit.payload)
+    scene.broken = whole
+    plan = bench.plan("class:rendering_failure")
+    assert [] == list(plan.warnings)
+    job = scene.to_the_end(bench.redrive(plan, root_cause="repaired", by="ada"), scene.runner(cipher=cipher))
+    assert (R.DONE, 2) == (job.state, job.succeeded)
+    assert [b'{"n":1}', b'{"n":7}'] == sorted(scene.bodies)
+    assert not any('"n"' in entry.result for entry in scene.backend.redrives.audit())
 
 
 # Repairs

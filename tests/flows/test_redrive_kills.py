@@ -88,7 +88,9 @@ def test_runners_killed_at_random_each_letter_is_put_back_once(tmp_path: Path, s
     kills = max(6, scale(300))
     with closing(Fleet(tmp_path, letters=60 * kills)) as fleet:
         queue = DeadLetterQueue(fleet.backend)
-        job = queue.redrive(queue.plan("class:rendering_failure"), root_cause="repaired", by="ada", canary=20, rate=1000)
+        job = queue.redrive(
+            queue.plan("class:rendering_failure"), root_cause="repaired", by="ada", canary=20, rate=1000
+        )
         for _ in range(kills):
             fleet.start()
             fleet.kill()

@@ -32,7 +32,7 @@ from ..decision import Attempt
 from ..errors import ConfigurationError, InvalidPayloadError
 from .covering import Secrets, address_of, cover_json, cover_members, forms_of
 from .masks import MASK, mask_json, read_path
-from .payload import Cipher, message_of, seal
+from .payload import Cipher, message_of, repaired_by, seal
 
 __all__ = ["Capture", "Cipher"]
 
@@ -175,7 +175,7 @@ class Capture:
         return self._masked(kept, letter, shown.original_payload, seen, secrets)
 
     def shown(self, letter: DeadLetter) -> DeadLetter:
-        """Return a letter as people may see it: one that is encrypted is decrypted, and masked as if there was no cipher.
+        """Return a letter as people may see it: what is encrypted is decrypted, and masked as if there was no cipher; so is a repair.
 
         Args:
             letter: as its store holds it; what was masked before stays so.
@@ -183,6 +183,14 @@ class Capture:
         Raises:
             PayloadUnavailableError: the letter does not decrypt with this cipher.
         """
+        shown = self._shown(attrs.evolve(letter, edit=None))
+        if letter.edit is None:
+            return shown
+        repaired = self._shown(repaired_by(letter, letter.edit))
+        edit = attrs.evolve(letter.edit, payload=repaired.original_payload, attributes=repaired.attributes, cipher=None)
+        return attrs.evolve(shown, edit=edit)
+
+    def _shown(self, letter: DeadLetter) -> DeadLetter:
         if letter.payload_state not in (PayloadState.COMPLETE, PayloadState.ENCRYPTED):
             return letter
         message = message_of(letter, self.encrypt)

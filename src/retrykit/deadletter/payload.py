@@ -80,14 +80,15 @@ def message_of(letter: DeadLetter, cipher: Cipher | None = None) -> Message:
         PayloadUnavailableError: as for `payload_of`.
         InvalidMessageError: the letter's message id is none, as an imported one may be.
     """
-    body, attributes = _opened(letter if letter.edit is None else _repaired(letter, letter.edit), cipher)
+    body, attributes = _opened(letter if letter.edit is None else repaired_by(letter, letter.edit), cipher)
     return Message(letter.message_id, body, attributes, max_payload=len(body))
 
 
-def _repaired(letter: DeadLetter, edit: Edit) -> DeadLetter:
+def repaired_by(letter: DeadLetter, edit: Edit) -> DeadLetter:
     """Return a letter that has a repair in place of what came in."""
     return attrs.evolve(
         letter,
+        edit=None,
         original_payload=edit.payload,
         attributes=edit.attributes,
         payload_state=PayloadState.COMPLETE if edit.cipher is None else PayloadState.ENCRYPTED,

@@ -155,7 +155,8 @@ class DeadLetters(DeadLetterStore):
             states = dict(breakdown(db, DeadLetterQuery(), "state"))
             until = now + timedelta(milliseconds=1)
             hour, day = (
-                count(db, DeadLetterQuery(since=now - age, until=until)) for age in (timedelta(hours=1), timedelta(days=1))
+                count(db, DeadLetterQuery(since=now - age, until=until))
+                for age in (timedelta(hours=1), timedelta(days=1))
             )
             (oldest,) = db.execute(
                 "SELECT min(dead_at) FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_waiting "
