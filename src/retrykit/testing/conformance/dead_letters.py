@@ -15,6 +15,7 @@ from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import Delivery, DeliveryStatus
 from .colours import Loop
+from .dead_letters_changes import DeadLetterChanges
 from .dead_letters_crashes import DeadLetterCrashes
 from .dead_letters_model import DeadLetterModel
 from .dead_letters_races import DeadLetterRaces
@@ -37,7 +38,9 @@ def _died(message_id: str, seconds: float) -> DeadLetter:
     return letter(message_id, campaign_id="spring", dead_lettered_at=DIED + timedelta(seconds=seconds))
 
 
-class DeadLetterStoreSuite(DeadLetterSearch, DeadLetterCrashes, DeadLetterRaces, DeadLetterForks, DeadLetterValues):
+class DeadLetterStoreSuite(
+    DeadLetterSearch, DeadLetterChanges, DeadLetterCrashes, DeadLetterRaces, DeadLetterForks, DeadLetterValues
+):
     """Proves a `DeadLetterStore` or an `AsyncDeadLetterStore`."""
 
     contract = "dead_letters"

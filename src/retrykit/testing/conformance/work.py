@@ -27,6 +27,7 @@ __all__ = [
     "apply_many",
     "apply_without_end",
     "claim_many",
+    "discard_many",
     "pause_many",
     "pause_without_end",
     "put_and_resolve_many",
@@ -114,6 +115,12 @@ def put_and_resolve_many(store: DeadLetterStore, names: list[str], by: str) -> J
         kept.append(store.put(letter(name, error_message=by)).error_message)
         store.resolve(f"{name}#1")
     return kept
+
+
+def discard_many(store: DeadLetterStore, names: list[str], by: str) -> JSON:
+    """Discard a letter of each name, and return what is noted on each."""
+    kept = [store.discard(f"{name}#1", note=by) for name in names]
+    return [None if each is None else each.note for each in kept]
 
 
 def put_and_resolve_without_end(store: DeadLetterStore, by: str) -> JSON:
