@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import attrs
 import pytest
@@ -166,8 +167,7 @@ class ClaimReopeningTests(StoreSuite[ClaimStore]):
             answer = store.claim("k", owner="me", poison=rule)
             assert Done(answer.record, convicted=True) == answer
             record = store.reopen("k", ReopenTerms(letter_id=f"k#{generation}", generation=generation))
-            assert Counters() == record.counters
-        assert len(record.attempts) == 6
+            assert (Counters(), 3 * generation) == (record.counters, len(record.attempts))
 
     def test_holder_from_before_is_refused(self, store: ClaimStore, clock: SuiteClock) -> None:
         """Whatever it held, and also once somebody holds the reopened message."""
@@ -300,7 +300,7 @@ class ClaimReopeningTests(StoreSuite[ClaimStore]):
             settled(store, store.claim(key, owner="me", fingerprint="broken", lease=30).record, DEAD)
             before = store.get(key)
             terms = attrs.evolve(_EDITED, letter_id=f"{key}#1")
-            broke, _ = interrupted(clock, number, lambda key=key, terms=terms: store.reopen(key, terms))
+            broke, _ = interrupted(clock, number, partial(store.reopen, key, terms))
             seen = store.get(key)
             record = store.reopen(key, terms)
             assert seen in ((before, record) if broke else (record,))

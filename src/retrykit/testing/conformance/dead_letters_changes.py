@@ -86,7 +86,7 @@ class DeadLetterChanges(StoreSuite[DeadLetterStore]):
     @pytest.mark.parametrize("change", CHANGES)
     def test_figures_follow_a_change(self, store: DeadLetterStore, change: str, state: DeadLetterState) -> None:
         """However they are asked for, also by the letter's other fields."""
-        fields = {"campaign_id": "spring", "provider": "ses", "fingerprint": "v1:abc"}
+        fields: dict[str, Any] = {"campaign_id": "spring", "provider": "ses", "fingerprint": "v1:abc"}
         store.put(letter("m", state=state, **fields))
         store.put(letter("other", **fields))
         after = CHANGES[change](store, "m#1")
@@ -152,10 +152,11 @@ class DeadLetterChanges(StoreSuite[DeadLetterStore]):
     def test_edit_keeps_the_original(self, store: DeadLetterStore) -> None:
         """A later one takes the place of the one before, until the letter is put back."""
         before = store.put(attrs.evolve(full_letter(), original_payload=b"\xff\0 what came in"))
-        for payload in (b"{}", b"\xfe\0\r\n", b""):
+        for payload in (b"{}", b"", b"\xfe\0\r\n"):
             edit = Edit(payload=payload, attributes={"tenant": "\u00fc"}, by="ada", why=f"{payload!r}", at=DIED)
-            expected = attrs.evolve(before, edit=edit, note=edit.why)
-            assert expected == store.edit("m#3", edit) == store.get("m#3")
+            assert attrs.evolve(before, edit=edit, note=edit.why) == store.edit("m#3", edit) == store.get("m#3")
+        expected = store.get("m#3")
+        assert expected is not None
         put_back = store.put_back("m#3", redrive_id="r-1")
         assert attrs.evolve(expected, state=DeadLetterState.REDRIVING, redrive_id="r-1", note="") == put_back
         assert put_back == store.edit("m#3", EDIT) == store.get("m#3")

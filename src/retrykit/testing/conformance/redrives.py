@@ -19,7 +19,7 @@ from .redrives_audit import RedriveAudit
 from .redrives_crashes import RedriveCrashes
 from .redrives_model import RedriveModel
 from .redrives_races import RedriveRaces
-from .redrives_samples import BEGUN, full_job, job, pausing, resuming, stopping
+from .redrives_samples import BEGUN, CHANGES, full_job, job, pausing, resuming, stopping
 from .redrives_values import RedriveValues
 from .suite import Fresh, Place, SuiteClock, needs
 
@@ -60,7 +60,7 @@ class RedriveStoreSuite(RedriveAudit, RedriveCrashes, RedriveRaces, RedriveForks
             assert changed == store.start(first) == store.get("r-1")
             assert changed is not None
             assert state is changed.state
-        assert [changed] == list(store.jobs())
+            assert [changed] == list(store.jobs())
 
     @pytest.mark.parametrize("state", [RedriveState.RUNNING, RedriveState.PAUSED])
     @pytest.mark.parametrize(("one", "other"), [("a", "a"), ("a", None), (None, "a"), (None, None)])
@@ -128,7 +128,7 @@ class RedriveStoreSuite(RedriveAudit, RedriveCrashes, RedriveRaces, RedriveForks
         """It has it already: it is paused, resumed and changed beside those of other groups."""
         store.start(job("r-1", "a"))
         store.start(job("r-2", "b"))
-        for change in (pausing(), resuming(), lambda known, _: attrs.evolve(known, note="n")):
+        for change in (pausing(), resuming(), CHANGES["a new note"]):
             assert store.change("r-1", change) == store.get("r-1")
         assert store.get("r-2") == job("r-2", "b")
 
@@ -276,12 +276,13 @@ class RedriveStoreSuite(RedriveAudit, RedriveCrashes, RedriveRaces, RedriveForks
     @pytest.mark.parametrize("job_id", NO_KEYS)
     def test_id_that_is_not_allowed_is_refused(self, store: RedriveStore, job_id: str) -> None:
         """Before anything is touched."""
-        for call in (
+        calls: list[Callable[[], object]] = [
             lambda: store.start(job(job_id)),
             lambda: store.get(job_id),
             lambda: store.change(job_id, stopping()),
             lambda: store.hold(job_id, owner="me", lease=30),
-        ):
+        ]
+        for call in calls:
             with pytest.raises(InvalidMessageError):
                 call()
         assert ([], []) == (list(store.jobs()), list(store.audit()))
