@@ -10,6 +10,7 @@ from retrykit.testing.conformance import (
     DeadLetterStoreSuite,
     DeliveryStoreSuite,
     Place,
+    RedriveStoreSuite,
     RetryStoreSuite,
 )
 
@@ -34,3 +35,6 @@ class TestDeliveries(Folder, DeliveryStoreSuite): ...
 
 
 class TestCircuits(Folder, CircuitStoreSuite): ...
+
+
+class TestRedrives(Folder, RedriveStoreSuite): ...

@@ -10,6 +10,7 @@ from retrykit.testing.conformance import (
     DeadLetterStoreSuite,
     DeliveryStoreSuite,
     Place,
+    RedriveStoreSuite,
     RetryStoreSuite,
 )
 
@@ -58,3 +59,9 @@ class TestRetries(Memory, RetryStoreSuite): ...
 
 
 class TestAsyncRetries(AsyncMemory, RetryStoreSuite): ...
+
+
+class TestRedrives(Memory, RedriveStoreSuite): ...
+
+
+class TestAsyncRedrives(AsyncMemory, RedriveStoreSuite): ...

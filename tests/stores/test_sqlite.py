@@ -12,6 +12,7 @@ from retrykit.testing.conformance import (
     DeadLetterStoreSuite,
     DeliveryStoreSuite,
     Place,
+    RedriveStoreSuite,
     RetryStoreSuite,
 )
 
@@ -76,4 +77,12 @@ class TestRetries(SQLite, RetryStoreSuite):
 
 
 class TestAsyncRetries(AsyncSQLite, RetryStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestRedrives(SQLite, RedriveStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestAsyncRedrives(AsyncSQLite, RedriveStoreSuite):
     features = FEATURES | {"surrogates"}

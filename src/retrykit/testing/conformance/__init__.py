@@ -19,6 +19,7 @@ from .circuits import CircuitStoreSuite
 from .claims import ClaimStoreSuite
 from .dead_letters import DeadLetterStoreSuite
 from .deliveries import DeliveryStoreSuite
+from .redrives import RedriveStoreSuite
 from .retries import RetryStoreSuite
 from .suite import FEATURES, Place, StoreSuite, SuiteClock, needs
 
@@ -29,6 +30,7 @@ __all__ = [
     "DeadLetterStoreSuite",
     "DeliveryStoreSuite",
     "Place",
+    "RedriveStoreSuite",
     "RetryStoreSuite",
     "StoreSuite",
     "SuiteClock",

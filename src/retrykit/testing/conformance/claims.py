@@ -7,6 +7,7 @@ from .claims_crashes import ClaimCrashesTests
 from .claims_holding import ClaimHoldingTests
 from .claims_model import ClaimStores
 from .claims_races import ClaimRacesTests
+from .claims_reopening import ClaimReopeningTests
 from .claims_settling import ClaimSettlingTests
 from .claims_taking import ClaimTakingTests
 from .claims_values import ClaimValuesTests
@@ -21,6 +22,7 @@ class ClaimStoreSuite(
     ClaimTakingTests,
     ClaimHoldingTests,
     ClaimSettlingTests,
+    ClaimReopeningTests,
     ClaimValuesTests,
     ClaimCrashesTests,
     ClaimRacesTests,

@@ -17,8 +17,18 @@ from ...errors import FingerprintMismatchError
 from ...failure import ErrorClass, Failure, Outcome
 from ...lease import Lease
 from ...machines import claim as machine
-from ...stores.claims import ClaimAnswer, Claimed, ClaimRecord, ClaimState, ClaimStore, PoisonRule, Unknown
-from .claims_states import DEAD, RETRY, VERIFY
+from ...stores.claims import (
+    ClaimAnswer,
+    Claimed,
+    ClaimRecord,
+    ClaimState,
+    ClaimStore,
+    PoisonRule,
+    ReopenTerms,
+    Replaced,
+    Unknown,
+)
+from .claims_states import DEAD, RETRY, TIMEOUT, VERIFY
 from .suite import Fresh
 
 __all__ = ["ClaimStores"]
@@ -43,6 +53,7 @@ def _failed(decision: Decision) -> Callable[[ClaimRecord, datetime], ClaimRecord
 
 _ENDINGS: Final[dict[str, Callable[[ClaimRecord, datetime], ClaimRecord]]] = {
     "dead": _failed(DEAD),
+    "dead, not sent": lambda held, at: machine.failed(held, TIMEOUT, DEAD, failed_at=at),
     "interrupted": lambda held, _: machine.interrupted(held),
     "paused": lambda held, _: machine.decided(held, RETRY),
     "retry": _failed(RETRY),
@@ -99,6 +110,8 @@ class ClaimStores(RuleBasedStateMachine):
         answer = self.both(call)
         if isinstance(answer, (Claimed, Unknown)):
             self.hold(before, answer.record, owner)
+        elif isinstance(answer, Replaced):
+            assert (before, True) == (answer.record, fingerprint in answer.record.replaced)
         elif answer is not None:
             assert answer.record == self.model.get(key)
 
@@ -168,6 +181,31 @@ class ClaimStores(RuleBasedStateMachine):
         if record.state is ClaimState.DONE:
             assert before is None or before.is_over(self.clock.now())
             self.granted[key] = None
+
+    @rule(
+        key=_keys,
+        back=st.integers(0, 1),
+        fingerprint=st.sampled_from([None, "f", "g"]),
+        replaced=st.sampled_from([(), ("f",), ("h", "g")]),
+        not_sent=st.booleans(),
+    )
+    def reopen(self, key: str, back: int, fingerprint: str | None, replaced: tuple[str, ...], not_sent: bool) -> None:
+        """Put back what is settled and was not sent, from its last letter, an earlier one, or without a record."""
+        before = self.model.get(key)
+        generation = max(1, (1 if before is None else before.generation) - back)
+        terms = ReopenTerms(
+            letter_id=f"{key}#{generation}",
+            generation=generation,
+            fingerprint=fingerprint,
+            replaced=replaced,
+            not_sent=not_sent,
+        )
+        record = self.both(lambda store: store.reopen(key, terms))
+        if record != before:
+            assert before is None or (before.state, before.generation) == (ClaimState.DONE, generation)
+            assert (generation + 1, None) == (record.generation, record.lease)
+            self.granted[key] = None
+        assert record == self.both(lambda store: store.reopen(key, terms))
 
     @rule(age=st.sampled_from([-1, 0, 1, 60]))
     def purge(self, age: int) -> None:

@@ -20,6 +20,7 @@ from ...stores.claims import (
     Done,
     InProgress,
     NotDue,
+    ReopenTerms,
     Unknown,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "VERIFY",
     "Prepare",
     "answer_to_another",
+    "buried",
     "claimed",
     "following",
     "is_answer_to",
@@ -73,6 +75,16 @@ def settled(store: ClaimStore, record: ClaimRecord, decision: Decision) -> Claim
     return stored
 
 
+def buried(store: ClaimStore, key: str = "k", *, is_unsure: bool = False) -> ClaimRecord:
+    """Let a message die, with or without knowing that it was not sent, and return its record."""
+    held = sending(store, key)
+    failure = attrs.evolve(TIMEOUT, outcome=Outcome.UNKNOWN if is_unsure else Outcome.NOT_SENT)
+    stored = store.settle(machine.failed(held, failure, DEAD, failed_at=held.opened_at), held.seq)
+    assert stored is not None
+    assert is_unsure is stored.is_unsure
+    return stored
+
+
 def _absent(_store: ClaimStore, _key: str) -> ClaimRecord | None:
     return None
 
@@ -104,6 +116,20 @@ def _dead(store: ClaimStore, key: str) -> ClaimRecord:
     return settled(store, sending(store, key), DEAD)
 
 
+def _reopen(store: ClaimStore, key: str) -> ClaimRecord:
+    return store.reopen(key, ReopenTerms(letter_id=f"{key}#1", generation=1))
+
+
+def _reopened(store: ClaimStore, key: str) -> ClaimRecord:
+    buried(store, key)
+    return _reopen(store, key)
+
+
+def _reopened_unsure(store: ClaimStore, key: str) -> ClaimRecord:
+    buried(store, key, is_unsure=True)
+    return _reopen(store, key)
+
+
 Prepare = Callable[[ClaimStore, str], ClaimRecord | None]
 
 HELD: Final[dict[str, Prepare]] = {"claimed": claimed, "sending": sending, "verifying": _verifying}
@@ -115,6 +141,8 @@ UNHELD: Final[dict[str, Prepare]] = {
     "unknown": _unknown,
     "sent": _sent,
     "dead": _dead,
+    "reopened": _reopened,
+    "reopened, unsure": _reopened_unsure,
 }
 """Bring a key into the named state, in which nobody holds it, and return its record."""
 
@@ -154,6 +182,7 @@ OPERATIONS: Final[dict[str, Callable[[ClaimStore, str, ClaimRecord | None], obje
     "settle as dead": lambda store, key, record: _settle(store, key, record, DEAD),
     "confirm": lambda store, key, _: store.confirm(key, provider="smtp", provider_id="p-2"),
     "cancel": lambda store, key, _: store.cancel(key),
+    "reopen": lambda store, key, _: _reopen(store, key),
     "get": lambda store, key, _: store.get(key),
 }
 """Every operation on one key, with the record that the caller knows."""

@@ -15,6 +15,7 @@ from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import Delivery, DeliveryStatus
 from .colours import Loop
+from .dead_letters_changes import DeadLetterChanges
 from .dead_letters_crashes import DeadLetterCrashes
 from .dead_letters_groups import DeadLetterGroups
 from .dead_letters_model import DeadLetterModel
@@ -43,6 +44,7 @@ class DeadLetterStoreSuite(
     DeadLetterSearch,
     DeadLetterQueries,
     DeadLetterGroups,
+    DeadLetterChanges,
     DeadLetterCrashes,
     DeadLetterRaces,
     DeadLetterForks,

@@ -16,7 +16,7 @@ from ...failure import ErrorClass
 from ...stores.dead_letter_groups import GroupOrder
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import FACETS, ORDERS, DeadLetterStore, Facet
-from .dead_letters_samples import letter, query_of
+from .dead_letters_samples import CHANGES, letter, query_of
 from .suite import SuiteClock
 
 __all__ = ["DeadLetterModel"]
@@ -82,6 +82,12 @@ class DeadLetterModel(RuleBasedStateMachine):
         """Before or after the letter."""
         for store in (self._store, self._model):
             store.resolve(f"{name}#{generation}")
+
+    @rule(name=_names, generation=st.integers(1, 2), change=st.sampled_from(sorted(CHANGES)))
+    def change(self, name: str, generation: int, change: str) -> None:
+        """By a person or a redrive, of a letter in any state."""
+        letter_id = f"{name}#{generation}"
+        assert CHANGES[change](self._store, letter_id) == CHANGES[change](self._model, letter_id)
 
     @rule(seconds=st.integers(-60, 60), query=_queries, limit=st.integers(1, 3))
     def purge(self, seconds: int, query: Drawn, limit: int) -> None:

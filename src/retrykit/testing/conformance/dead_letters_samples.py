@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...dead_letter import DeadLetter, DeadLetterState, PayloadState, dead_letter_id
+from ...dead_letter import DeadLetter, DeadLetterState, Edit, PayloadState, dead_letter_id
 from ...decision import Action, Attempt, DeadLetterReason
 from ...failure import ErrorClass, ErrorGroup, Failure, Outcome
 from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letters import DeadLetterStore
 
-__all__ = ["DIED", "LETTERS", "full_letter", "letter", "query_of"]
+__all__ = ["CHANGES", "DIED", "EDIT", "LETTERS", "full_letter", "letter", "query_of"]
 
 DIED: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+EDIT: Final = Edit(payload=b"\xff mended", attributes={"tenant": "acme"}, by="ada", why="a comma too many", at=DIED)
+
+CHANGES: Final[dict[str, Callable[[DeadLetterStore, str], DeadLetter | None]]] = {
+    "put_back": lambda store, letter_id: store.put_back(letter_id, redrive_id="r-1", note="fixed"),
+    "supersede": lambda store, letter_id: store.supersede(letter_id),
+    "discard": lambda store, letter_id: store.discard(letter_id, note="ada: obsolete"),
+    "edit": lambda store, letter_id: store.edit(letter_id, EDIT),
+}
+"""What people and runners do to a letter."""
 
 
 def letter(message_id: str = "m", generation: int = 1, **fields: Any) -> DeadLetter:

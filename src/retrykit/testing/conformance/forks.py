@@ -18,12 +18,14 @@ from ...stores.circuits import CircuitStore
 from ...stores.claims import ClaimStore
 from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
+from ...stores.redrives import RedriveStore
 from ...stores.retries import RetryStore
 from .colours import COLOURS, Driven
 from .dead_letters_samples import letter
+from .redrives_samples import job, stopping
 from .suite import StoreSuite, needs
 
-__all__ = ["CircuitForks", "ClaimForks", "DeadLetterForks", "DeliveryForks", "RetryForks"]
+__all__ = ["CircuitForks", "ClaimForks", "DeadLetterForks", "DeliveryForks", "RedriveForks", "RetryForks"]
 
 S = TypeVar("S")
 
@@ -146,3 +148,14 @@ class CircuitForks(_Forks[CircuitStore]):
         pauses = [pause.key.removeprefix("tenant:") for pause in store.pauses()]
         assert pauses == [circuit.name for circuit in store.circuits()]
         return pauses
+
+
+class RedriveForks(_Forks[RedriveStore]):
+    """A redrive store in a forked child."""
+
+    def _keep(self, store: RedriveStore, key: str) -> None:
+        store.start(job(key, key))
+        assert store.change(key, stopping()) == store.get(key)
+
+    def _kept(self, store: RedriveStore) -> list[str]:
+        return [known.id for known in store.jobs()]

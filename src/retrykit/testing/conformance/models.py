@@ -24,7 +24,7 @@ def examples(*, at_most: int | None = None) -> hypothesis.settings:
     )
 
 
-def compare(machine: Callable[[], RuleBasedStateMachine], *, is_async: bool) -> None:
+def compare(machine: Callable[[], RuleBasedStateMachine], *, is_async: bool, at_most: int | None = None) -> None:
     """Run a state machine, less often where each of its calls goes through a loop."""
-    settings = examples(at_most=10) if is_async else examples()
+    settings = examples(at_most=10 if is_async else at_most)
     run_state_machine_as_test(cast("type[RuleBasedStateMachine]", machine), settings=settings)

@@ -25,11 +25,13 @@ from ...stores import (
     AsyncClaimStore,
     AsyncDeadLetterStore,
     AsyncDeliveryStore,
+    AsyncRedriveStore,
     AsyncRetryStore,
     CircuitStore,
     ClaimStore,
     DeadLetterStore,
     DeliveryStore,
+    RedriveStore,
     RetryStore,
 )
 from ..clock import ManualClock
@@ -55,9 +57,10 @@ _FORMS: Final = {
     "dead_letters": (DeadLetterStore, AsyncDeadLetterStore),
     "deliveries": (DeliveryStore, AsyncDeliveryStore),
     "circuits": (CircuitStore, AsyncCircuitStore),
+    "redrives": (RedriveStore, AsyncRedriveStore),
 }
 
-CONTRACTS: Final = ("claims", "retries", "dead_letters", "deliveries", "circuits")
+CONTRACTS: Final = ("claims", "retries", "dead_letters", "deliveries", "circuits", "redrives")
 """The names of a backend's stores."""
 
 
@@ -258,7 +261,7 @@ def opened_at(suite: StoreSuite[S], place: Place, loop: Loop | None) -> Generato
 
 @contextmanager
 def all_opened_at(suite: StoreSuite[Any], place: Place, loop: Loop | None) -> Generator[Mapping[str, Any]]:
-    """Open what the suite makes, as `opened_at` does, and give all its stores by contract: five of a backend."""
+    """Open what the suite makes, as `opened_at` does, and give all its stores by contract: six of a backend."""
     made = suite.make_store(place) if loop is None else loop.call(suite.make_store, place)
     found = {name: getattr(made, name, None) for name in CONTRACTS}  # a circuit store has a method `circuits`
     stores = {

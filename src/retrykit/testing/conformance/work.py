@@ -9,21 +9,25 @@ from itertools import count
 import attrs
 
 from ...codec import JSON
+from ...errors import RedriveConflictError
 from ...machines import claim as machine
 from ...message import Message
 from ...stores.circuits import CircuitStore
 from ...stores.claims import Claimed, ClaimStore
 from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import DeliveryEvent, DeliveryStatus, DeliveryStore
+from ...stores.redrives import RedriveStore
 from ...stores.retries import RetryStore
 from .child import say
 from .dead_letters_samples import letter
 from .deliveries_samples import EVENTS, delivery
+from .redrives_samples import job, stopping
 
 __all__ = [
     "apply_many",
     "apply_without_end",
     "claim_many",
+    "discard_many",
     "pause_many",
     "pause_without_end",
     "put_and_resolve_many",
@@ -33,6 +37,8 @@ __all__ = [
     "resume_many",
     "schedule_without_end",
     "settle_without_end",
+    "start_and_hold_many",
+    "start_without_end",
     "take_all_due",
     "trip_and_probe_many",
     "trip_without_end",
@@ -111,6 +117,12 @@ def put_and_resolve_many(store: DeadLetterStore, names: list[str], by: str) -> J
     return kept
 
 
+def discard_many(store: DeadLetterStore, names: list[str], by: str) -> JSON:
+    """Discard a letter of each name, and return what is noted on each."""
+    kept = [store.discard(f"{name}#1", note=by) for name in names]
+    return [None if each is None else each.note for each in kept]
+
+
 def put_and_resolve_without_end(store: DeadLetterStore, by: str) -> JSON:
     """Resolve one letter after the other, before or after it is put, and tell the name of each."""
     for number in count():
@@ -178,4 +190,32 @@ def schedule_without_end(store: RetryStore, by: str) -> JSON:
         (entry,) = store.claim_due(owner=by, lease=30)
         assert store.ack(entry)
         say(number)
+    raise AssertionError
+
+
+def start_and_hold_many(store: RedriveStore, groups: list[str], by: str) -> JSON:
+    """Start a redrive of each group and take hold of the one that stands; return those that were started, and held."""
+    started: list[JSON] = []
+    held: list[JSON] = []
+    for group in groups:
+        try:
+            standing = store.start(job(f"{group} of {by}", group, by=by)).id
+            started.append(group)
+        except RedriveConflictError as error:
+            standing = error.redrive_id
+        known = store.hold(standing, owner=by, lease=30)
+        assert known is not None
+        assert known.lease is not None
+        if known.lease.owner == by:
+            held.append(group)
+    return {"started": started, "held": held}
+
+
+def start_without_end(store: RedriveStore, by: str) -> JSON:
+    """Start and stop one redrive after the other, and tell the id of each."""
+    for number in count():
+        job_id = f"{by} {number}"
+        store.start(job(job_id, job_id))
+        assert store.change(job_id, stopping()) is not None
+        say(job_id)
     raise AssertionError
