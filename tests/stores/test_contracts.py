@@ -18,7 +18,7 @@ from retrykit.stores import AsyncClaimStore, ClaimStore, DeadLetterQuery, Delive
 PAIRS = ["ClaimStore", "RetryStore", "DeadLetterStore", "DeliveryStore", "CircuitStore", "RedriveStore"]
 MADE_OF_OTHERS = {
     "DeliveryStore": ({"apply"}, set()),
-    "DeadLetterStore": ({"put_back", "supersede", "discard", "edit"}, {"_change"}),
+    "DeadLetterStore": ({"group", "put_back", "supersede", "discard", "edit"}, {"_change"}),
     "RedriveStore": ({"hold"}, set()),
 }
 """The operations that are made of other primitives, and primitives of which only such operations are made."""

@@ -207,7 +207,7 @@ def groups(
         for group in page.groups:
             made.add_row(
                 group.fingerprint,
-                f"{group.total:,}",
+                f"{group.matching:,}",
                 f"{sum(count for state, count in group.counts.items() if state == 'quarantined'):,}",
                 _minute(group.first_seen),
                 _minute(group.last_seen),
@@ -227,6 +227,7 @@ def _group(group: DeadLetterGroup) -> dict[str, object]:
         "error_code": group.error_code,
         "provider": group.provider,
         "error_message": group.error_message,
+        "matching": group.matching,
         "total": group.total,
         "counts": {state.value: count for state, count in group.counts.items()},
         "first_seen": to_iso(group.first_seen),
@@ -333,7 +334,7 @@ def _view(backend: Backend, query: DeadLetterQuery) -> Group:
     found = table("", "group", "letters", "last seen", "said", right=("letters",))
     for group in backend.dead_letters.groups(query, limit=5).groups:
         said = " ".join(group.error_message.split())[:50]
-        found.add_row(group.fingerprint[:16], f"{group.total:,}", _minute(group.last_seen), said)
+        found.add_row(group.fingerprint, f"{group.matching:,}", _minute(group.last_seen), said)
     return Group(_stats(backend.dead_letters.stats()), "", classes, "", found)
 
 

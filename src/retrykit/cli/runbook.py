@@ -79,7 +79,7 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
     classes = letters.top("error_class", query=recent, limit=_MANY)
     campaigns = letters.top("campaign_id", query=recent, limit=_MANY)
     providers = letters.top("provider", query=recent, limit=_MANY)
-    groups = letters.groups(recent, order="total", limit=_MANY).groups
+    groups = letters.groups(recent, order="matching", limit=_MANY).groups
     total = letters.count(recent)
     paused = backend.circuits.pauses()
     broken = [each.name for each in backend.circuits.circuits() if each.is_open]
@@ -112,7 +112,7 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
         _Step(
             "Look at samples until the cause is known",
             [
-                f"{group.total:,} x {group.error_class}: {' '.join(group.error_message.split())[:80]}"
+                f"{group.matching:,} x {group.error_class}: {' '.join(group.error_message.split())[:80]}"
                 for group in groups
             ],
             [
