@@ -18,6 +18,7 @@ from retrykit import Dispatcher, Message, RetryScheduler
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.classification import TaggedError
 from retrykit.cli.app import app
+from retrykit.deadletter import Capture
 from retrykit.failure import ErrorClass
 
 
@@ -33,6 +34,7 @@ class Post:
         self.url = f"sqlite:///{self.file}"
         self.broken: Callable[[Message], bool] = lambda _: True
         self.sent: list[str] = []
+        self.capture: Capture | None = None
 
     def backend(self) -> SQLiteBackend:
         return SQLiteBackend(self.file, synchronous="normal")
@@ -46,7 +48,7 @@ class Post:
         backend.close()
 
     def _dispatcher(self, backend: SQLiteBackend) -> Any:
-        return Dispatcher(self._send, render=self._render, backend=backend)
+        return Dispatcher(self._send, render=self._render, backend=backend, capture=self.capture)
 
     def _render(self, message: Message) -> None:
         if self.broken(message):

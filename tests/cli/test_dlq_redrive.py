@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from retrykit.deadletter import Capture
 from retrykit.message import Message
 from tests.cli.dead_letters import Post
+from tests.deadletter.ciphers import XorCipher
 
 
 @pytest.fixture
@@ -125,6 +127,38 @@ def test_letter_is_edited_in_an_editor(post: Post, monkeypatch: pytest.MonkeyPat
     assert (2, True) == (left.exit_code, "nothing was changed" in left.stderr)
 
 
+CIPHER = XorCipher()
+
+
+def test_encrypted_letters_are_put_back_and_repaired_with_their_cipher(post: Post) -> None:
+    """Named as an object of the application's; without it they are left alone."""
+    post.capture = Capture(encrypt=CIPHER)
+    post.die(2, "secret")
+    named = ("--cipher", f"{__name__}:CIPHER")
+    assert 1 == len(post.json("dlq", "plan", "campaign:secret")["warnings"])
+    assert [] == post.json("dlq", "plan", "campaign:secret", *named)["warnings"]
+    refused = post.run("dlq", "edit", "secret-0#1", "--attribute", "a=b", "--why", "x")
+    assert (2, True) == (refused.exit_code, "no cipher was given" in refused.stderr)
+    edited = post.json("dlq", "edit", "secret-0#1", "--attribute", "a=b", "--why", "x", *named)
+    assert ("xor", False) == (edited["edit"]["cipher"], '"n"' in edited["edit"]["payload"])
+    post.broken = whole
+    with post.working():
+        job = post.json("dlq", "redrive", "campaign:secret", "--root-cause", "x", "--yes", *named)
+    assert ("done", 2) == (job["state"], job["succeeded"])
+
+
+def test_masked_letter_is_repaired_whole(post: Post, tmp_path: Path) -> None:
+    """With a payload and all its attributes."""
+    post.capture = Capture(mask=["n"])
+    post.die(1, "masked")
+    file = tmp_path / "new.json"
+    file.write_text('{"n": 0}')
+    refused = post.run("dlq", "edit", "masked-0#1", "--payload", str(file), "--why", "x")
+    assert (2, True) == (refused.exit_code, "give a whole payload and all attributes" in refused.stderr)
+    edited = post.json("dlq", "edit", "masked-0#1", "--payload", str(file), "--attribute", "a=b", "--why", "x")
+    assert ({"a": "b"}, '{"n": 0}') == (edited["edit"]["attributes"], edited["edit"]["payload"])
+
+
 def test_discarded_letters_are_asked_for_and_stay(post: Post) -> None:
     """With why."""
     assert 1 == post.run("dlq", "discard", "message:spring-1", "--why", "test", answer="n\n").exit_code
@@ -169,6 +203,8 @@ def test_exported_letters_are_imported_elsewhere(post: Post, tmp_path: Path) -> 
         (("edit", "spring-0#1", "--why", "x"), "give --payload FILE or --editor"),
         (("edit", "none#1", "--attribute", "a=b", "--why", "x"), "there is no dead letter 'none#1'"),
         (("discard", "campaign:spring"), "Missing option '--why'"),
+        (("plan", "campaign:spring", "--cipher", "nonsense:x"), "cannot be imported"),
+        (("plan", "campaign:spring", "--cipher", f"{__name__}:whole"), "allowed is an object with name, encrypt"),
     ],
 )
 def test_wrong_call_exits_with_2_and_says_why(post: Post, args: tuple[str, ...], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,10 +11,12 @@ import attrs
 import click
 
 from ..dead_letter_queue import DeadLetterQueue
-from ..deadletter import export_letters, import_letters
+from ..deadletter import Cipher, export_letters, import_letters, message_of
+from ..deadletter.payload import can_be_put_back
 from .backend import opened, with_backend
 from .dlq import dlq, query_of, with_query
 from .dlq_redrive import by_user, whole_queue
+from .imports import cipher_option
 from .output import Unusable, as_json, console, printable
 
 __all__: list[str] = []
@@ -35,6 +38,7 @@ _SHOWN = 20
     metavar="NAME=VALUE",
     help="Set an attribute; without =VALUE it goes. May be repeated.",
 )
+@cipher_option
 @by_user
 @click.option("--why", required=True, help="What is repaired, and why.")
 @as_json
@@ -44,6 +48,7 @@ def edit(
     file: BinaryIO | None,
     editor: bool,
     changed: tuple[str, ...],
+    cipher: Cipher | None,
     by: str,
     why: str,
     json_: bool,
@@ -55,24 +60,30 @@ def edit(
         letter = backend.dead_letters.get(letter_id)
         if letter is None:
             raise Unusable(f"there is no dead letter {letter_id!r}")
-        standing = letter.original_payload if letter.edit is None else letter.edit.payload
-        attributes = dict(letter.attributes if letter.edit is None else letter.edit.attributes)
         payload = None if file is None else file.read(16 * 1024 * 1024)
-        if editor:
-            payload = _edited(standing)
-        for each in changed:
-            name, given, value = each.partition("=")
-            if given:
-                attributes[name] = value
-            else:
-                attributes.pop(name, None)
-        repaired = DeadLetterQueue(backend).edit(
-            letter_id, payload, attributes=attributes if changed else None, by=by, why=why
-        )
+        whole = file is None or can_be_put_back(letter, cipher)  # else the attributes are to be given, all of them
+        standing = message_of(letter, cipher) if whole else None
+        if editor and standing is not None:
+            payload = _edited(standing.body)
+        attributes = _changed({} if standing is None else standing.attributes, changed) if changed else None
+        bench = DeadLetterQueue(backend, cipher=cipher)
+        repaired = bench.edit(letter_id, payload, attributes=attributes, by=by, why=why)
     if json_:
         click.echo(repaired.to_json())
     else:
         console().print(f"{printable(letter_id)} is repaired; retrykit dlq redrive message:ID puts it back")
+
+
+def _changed(attributes: Mapping[str, str], changed: tuple[str, ...]) -> dict[str, str]:
+    """Return attributes with some set, as NAME=VALUE, and some left out, as NAME."""
+    new = dict(attributes)
+    for each in changed:
+        name, given, value = each.partition("=")
+        if given:
+            new[name] = value
+        else:
+            new.pop(name, None)
+    return new
 
 
 def _edited(payload: bytes) -> bytes:

@@ -12,6 +12,7 @@ import click
 
 from ..clock import current_clock
 from ..dead_letter_queue import DeadLetterQueue, RedrivePlan
+from ..deadletter import Cipher
 from ..errors import StoreError
 from ..machines.redrive import RedriveJob, RedriveState
 from ..redrive import Redriver
@@ -19,6 +20,7 @@ from ..stores import AuditEntry, Backend
 from ..times import read_instant, to_iso
 from .backend import opened, with_backend
 from .dlq import dlq, query_of, with_query
+from .imports import cipher_option
 from .output import Unusable, as_json, console, printable, progress, table
 
 __all__: list[str] = []
@@ -42,11 +44,16 @@ parked = click.option(
 @with_backend
 @whole_queue
 @parked
+@cipher_option
 @as_json
-def plan(query: tuple[str, ...], url: str | None, everything: bool, max_redrives: int, json_: bool) -> None:
+def plan(
+    query: tuple[str, ...], url: str | None, everything: bool, max_redrives: int, cipher: Cipher | None, json_: bool
+) -> None:
     """Say what a redrive of a QUERY's letters would do, and what speaks against it. Nothing is changed."""
     with opened(url) as backend:
-        made = DeadLetterQueue(backend).plan(query_of(query), everything=everything, max_redrives=max_redrives)
+        made = DeadLetterQueue(backend, cipher=cipher).plan(
+            query_of(query), everything=everything, max_redrives=max_redrives
+        )
     if json_:
         click.echo(json.dumps(made.to_dict()))
         return
@@ -100,6 +107,7 @@ def _print_plan(plan: RedrivePlan) -> None:
 @click.option("--cut-off", help="Leave out what died from then on.  [default: now]")
 @whole_queue
 @parked
+@cipher_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--detach", is_flag=True, help="Leave it to a Redriver of your service, instead of running it here.")
 @as_json
@@ -116,6 +124,7 @@ def redrive(
     cut_off: str | None,
     everything: bool,
     max_redrives: int,
+    cipher: Cipher | None,
     yes: bool,
     detach: bool,
     json_: bool,
@@ -130,7 +139,7 @@ def redrive(
         if cut_off is not None:
             until = read_instant(cut_off, current_clock().now(), "--cut-off")
             asked = attrs.evolve(asked, until=until if asked.until is None else min(until, asked.until))
-        bench = DeadLetterQueue(backend)
+        bench = DeadLetterQueue(backend, cipher=cipher)
         made = bench.plan(asked, everything=everything, max_redrives=max_redrives)
         if not json_:
             _print_plan(made)
@@ -149,7 +158,7 @@ def redrive(
             not_sent=not_sent,
         )
         if not detach:
-            job = _run(backend, job)
+            job = _run(backend, job, cipher)
     _end(job, json_, detached=detach)
 
 
@@ -162,6 +171,7 @@ def redrive(
 @click.option("--pause", "act", flag_value="pause", help="Let it rest.")
 @click.option("--resume", "act", flag_value="resume", help="Let it go on; one that was stopped begins with a canary.")
 @click.option("--stop", "act", flag_value="stop", help="End it; what was put back goes on.")
+@cipher_option
 @by_user
 @click.option("--why", help="Needed to pause, resume or stop.")
 @as_json
@@ -171,6 +181,7 @@ def redrives(
     active: bool,
     limit: int,
     act: str | None,
+    cipher: Cipher | None,
     by: str,
     why: str | None,
     json_: bool,
@@ -193,7 +204,7 @@ def redrives(
         if job is None:
             raise Unusable(f"there is no redrive {redrive_id!r}; retrykit dlq redrives lists them")
         if act == "run":
-            job = _run(backend, job)
+            job = _run(backend, job, cipher)
         elif act is not None:
             job = getattr(DeadLetterQueue(backend), act)(redrive_id, by=by, why=why)
     _end(job, json_, detached=act != "run")
@@ -221,9 +232,9 @@ def _said(entry: AuditEntry) -> str:
     return "\n    ".join(printable(line.strip("\r")) for line in lines)
 
 
-def _run(backend: Backend, job: RedriveJob) -> RedriveJob:
+def _run(backend: Backend, job: RedriveJob, cipher: Cipher | None) -> RedriveJob:
     """Go on with a redrive to its end, and show how it goes."""
-    runner = Redriver(backend)
+    runner = Redriver(backend, cipher=cipher)
     with progress() as shown:
         task = shown.add_task("put back", total=job.planned)
         try:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import pkgutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from inspect import isasyncgenfunction, iscoroutinefunction
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Final, cast
 
 import click
 
@@ -21,36 +18,13 @@ from ..reconcile_options import ReconcileOptions
 from ..stores import Backend
 from ..times import read_instant, seconds, to_iso
 from .backend import opened, with_backend
+from .imports import function_option
 from .output import as_json, console, load_matrix, printable, progress, table
 
 __all__ = ["reconcile"]
 
 _SHOWN: Final = 20
 """Mismatches in the table; --json has a hundred."""
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _function(_: click.Context, __: click.Parameter, value: str | None) -> Callable[..., object] | None:
-    """Import a function of the application's; the working directory is looked in as well."""
-    if value is None:
-        return None
-    sys.path.insert(0, "")
-    try:
-        found = pkgutil.resolve_name(value)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise click.BadParameter(
-            f"{value!r} cannot be imported: {error}; allowed is a function as MODULE:FUNCTION"
-        ) from None
-    finally:
-        sys.path.remove("")
-    if not callable(found) or iscoroutinefunction(found) or isasyncgenfunction(found):
-        raise click.BadParameter(f"{value!r} is {found!r}; allowed is a function that is not asynchronous")
-    return cast("Callable[..., object]", found)
-
-
-def _imported(option: str, said: str) -> Callable[[F], F]:
-    return click.option(option, metavar="MODULE:FUNCTION", callback=_function, help=said)
 
 
 @click.command()
@@ -60,11 +34,11 @@ def _imported(option: str, said: str) -> Callable[[F], F]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of the provider's events: one webhook body a line. Needs --provider.",
 )
-@_imported("--source", "Instead of a file: a function of two instants that gives the events.")
+@function_option("--source", "Instead of a file: a function of two instants that gives the events.")
 @click.option(
     "--provider", help="Whose events: ses, sendgrid, mailgun, ... Only what it took over can be missing there."
 )
-@_imported("--lookup", "A function that asks the provider about one message id.")
+@function_option("--lookup", "A function that asks the provider about one message id.")
 @click.option(
     "--matrix",
     "matrix_name",
