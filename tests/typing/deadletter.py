@@ -1,12 +1,13 @@
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 """What is done around the dead letters, as a checker sees it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import assert_type
 
 from retrykit import Dispatcher, ErrorClass, ErrorGroup
 from retrykit.backends import MemoryBackend
 from retrykit.dead_letter import DeadLetter
+from retrykit.dead_letter_queue import AsyncDeadLetterQueue, DeadLetterQueue, RedrivePlan
 from retrykit.deadletter import (
     Capture,
     Cipher,
@@ -21,7 +22,8 @@ from retrykit.deadletter import (
     payload_of,
 )
 from retrykit.message import Message
-from retrykit.stores import as_async
+from retrykit.redrive import AsyncRedriver, Redriver
+from retrykit.stores import AuditEntry, DeadLetterQuery, RedriveJob, as_async
 
 backend = MemoryBackend()
 letters, async_letters = backend.dead_letters, as_async(backend).dead_letters
@@ -90,3 +92,29 @@ async def use_async() -> None:
     assert_type(export_letters_async(async_letters), AsyncIterator[bytes])
     assert_type(await import_letters_async(async_letters, export_letters_async(async_letters)), ImportReport)
     import_letters(letters, export_letters_async(async_letters))  # type: ignore[arg-type]
+
+
+# Redrives.
+bench = DeadLetterQueue(backend)
+plan = bench.plan("campaign:spring", max_redrives=2)
+assert_type(plan, RedrivePlan)
+job = bench.redrive(plan, root_cause="repaired", by="ada", canary=5, rate=50, patience="15m")
+assert_type(job, RedriveJob)
+assert_type(Redriver(backend).step(job.id), RedriveJob)
+assert_type(Redriver(backend).run(), RedriveJob | None)
+assert_type(bench.edit("m#1", {"n": 1}, by="ada", why="typo"), DeadLetter)
+assert_type(bench.discard("campaign:spring", by="ada", why="a test"), int)
+bench.redrive(plan, by="ada")  # type: ignore[call-arg]
+bench.redrive("campaign:spring", root_cause="x", by="ada")  # type: ignore[arg-type]
+bench.discard("campaign:spring", by="ada")  # type: ignore[call-arg]
+bench.edit("m#1", 3, by="ada", why="x")  # type: ignore[arg-type]
+Redriver(as_async(backend))  # type: ignore[arg-type]
+
+
+async def aredrive() -> None:
+    abench = AsyncDeadLetterQueue(as_async(backend))
+    aplan = await abench.plan(DeadLetterQuery(campaign_id="spring"))
+    ajob = await abench.redrive(aplan, root_cause="repaired", by="ada")
+    assert_type(await AsyncRedriver(as_async(backend)).step(ajob.id), RedriveJob)
+    assert_type(await abench.stop(ajob.id, by="ada", why="enough"), RedriveJob)
+    assert_type(await as_async(backend).redrives.audit(), Sequence[AuditEntry])
