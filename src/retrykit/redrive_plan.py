@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -14,7 +14,7 @@ from .codec import JSON
 from .dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState
 from .deadletter.payload import Cipher, can_be_put_back
 from .errors import ConfigurationError
-from .stores import AsyncBackend, Backend, DeadLetterQuery
+from .stores import AsyncBackend, AsyncDeadLetterStore, Backend, DeadLetterQuery, DeadLetterStore, Facet
 from .times import to_iso, utc
 
 __all__ = ["MAX_REDRIVES", "RedrivePlan", "blocked_by", "plan_flow", "waiting"]
@@ -104,12 +104,19 @@ def plan_flow(
         query=query,
         count=(yield from do(letters.count, query)),
         max_redrives=max_redrives,
-        error_classes=(yield from do(letters.top, "error_class", query=query, limit=_TOP)),
-        providers=(yield from do(letters.top, "provider", query=query, limit=_TOP)),
-        campaigns=(yield from do(letters.top, "campaign_id", query=query, limit=_TOP)),
+        error_classes=(yield from _top(letters, "error_class", query)),
+        providers=(yield from _top(letters, "provider", query)),
+        campaigns=(yield from _top(letters, "campaign_id", query)),
         samples=page.letters[:_SAMPLES],
     )
     return attrs.evolve(plan, warnings=(yield from _warnings(backend, plan, page.letters, cipher)))
+
+
+def _top(
+    letters: DeadLetterStore | AsyncDeadLetterStore, facet: Facet, query: DeadLetterQuery
+) -> Steps[Sequence[tuple[str, int]]]:
+    found = yield from do(letters.top, facet, query=query, limit=_TOP)
+    return cast("Sequence[tuple[str, int]]", found)  # checkers widen the union
 
 
 def _warnings(

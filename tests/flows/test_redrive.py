@@ -564,7 +564,7 @@ def test_edited_letter_is_sent_as_repaired_and_never_as_it_was(scene: Scene) -> 
 
 def test_edit_of_the_attributes_alone_keeps_the_payload(scene: Scene) -> None:
     """A recipient is repaired as often as a body."""
-    scene.die(1, recipient="ada@exmaple.org")
+    scene.die(1, recipient="ada@example.com")
     edited = scene.bench.edit("m-0#1", attributes={"recipient": "ada@example.org"}, by="ada", why="typo")
     assert (b'{"n":0}', {"recipient": "ada@example.org"}) == (edited.edit.payload, edited.edit.attributes)
 

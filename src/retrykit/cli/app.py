@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from . import dlq_change, dlq_redrive  # noqa: F401 - their commands hang themselves into dlq
 from .classify import classify
 from .deliveries import deliveries
 from .demo import demo
 from .dlq import dlq
+from .dlq_change import discard, edit, export, import_
+from .dlq_redrive import audit, plan, redrive, redrives
 from .pauses import pause, pauses, resume
 from .policy import lint, policy
 from .reconcile import reconcile
@@ -41,3 +42,5 @@ def completion(shell: str) -> None:
 
 for command in (classify, deliveries, demo, dlq, lint, pause, pauses, policy, reconcile, resume, runbook):
     app.add_command(command)
+for command in (audit, discard, edit, export, import_, plan, redrive, redrives):
+    dlq.add_command(command)

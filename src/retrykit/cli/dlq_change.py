@@ -14,17 +14,17 @@ from ..dead_letter_queue import DeadLetterQueue
 from ..deadletter import Cipher, export_letters, import_letters, message_of
 from ..deadletter.payload import can_be_put_back
 from .backend import opened, with_backend
-from .dlq import dlq, query_of, with_query
+from .dlq import query_of, with_query
 from .dlq_redrive import by_user, whole_queue
 from .imports import cipher_option
 from .output import Unusable, as_json, console, printable
 
-__all__: list[str] = []
+__all__ = ["discard", "edit", "export", "import_"]
 
 _SHOWN = 20
 
 
-@dlq.command()
+@click.command()
 @click.argument("letter_id")
 @with_backend
 @click.option(
@@ -97,7 +97,7 @@ def _edited(payload: bytes) -> bytes:
     return edited.encode()
 
 
-@dlq.command()
+@click.command()
 @with_query
 @with_backend
 @by_user
@@ -123,7 +123,7 @@ def discard(
         console().print(f"{count:,} letters are discarded")
 
 
-@dlq.command("export")
+@click.command("export")
 @with_query
 @with_backend
 @click.option(
@@ -149,7 +149,7 @@ def export(query: tuple[str, ...], url: str | None, file: Path | None) -> None:
     click.echo(f"{count:,} letters are in {file}", err=True)
 
 
-@dlq.command("import")
+@click.command("import")
 @click.argument("file", type=click.File("rb"))
 @with_backend
 @as_json

@@ -19,11 +19,11 @@ from ..redrive import Redriver
 from ..stores import AuditEntry, Backend
 from ..times import read_instant, to_iso
 from .backend import opened, with_backend
-from .dlq import dlq, query_of, with_query
+from .dlq import query_of, with_query
 from .imports import cipher_option
 from .output import Unusable, as_json, console, printable, progress, table
 
-__all__: list[str] = []
+__all__ = ["audit", "by_user", "plan", "redrive", "redrives", "whole_queue"]
 
 _POLL: Final = 0.5
 """Seconds between two steps of a redrive that is watched."""
@@ -39,7 +39,7 @@ parked = click.option(
 )
 
 
-@dlq.command()
+@click.command()
 @with_query
 @with_backend
 @whole_queue
@@ -86,7 +86,7 @@ def _print_plan(plan: RedrivePlan) -> None:
         out.print(f"warning   {printable(warning)}", style="yellow")
 
 
-@dlq.command()
+@click.command()
 @with_query
 @with_backend
 @click.option("--root-cause", required=True, help="Why they had died, and why they will not again.")
@@ -162,7 +162,7 @@ def redrive(
     _end(job, json_, detached=detach)
 
 
-@dlq.command()
+@click.command()
 @click.argument("redrive_id", required=False)
 @with_backend
 @click.option("--active", is_flag=True, help="Only those that run or are paused.")
@@ -210,7 +210,7 @@ def redrives(
     _end(job, json_, detached=act != "run")
 
 
-@dlq.command()
+@click.command()
 @with_backend
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at the most.")
 @as_json

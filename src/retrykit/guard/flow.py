@@ -31,6 +31,7 @@ from ..delivery.lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
 from ..errors import (
     AlreadyInProgressError,
     ConfigurationError,
+    FingerprintMismatchError,
     HoldLostError,
     InvalidPayloadError,
     OutcomeUnknownError,
@@ -45,7 +46,17 @@ from ..machines import claim as machine
 from ..machines.claim import ClaimRecord
 from ..message import check_id
 from ..retrying.functions import check_parts, refuse_awaitable
-from ..stores.claims import AsyncClaimStore, Claimed, ClaimStore, Done, InProgress, NotDue, PoisonRule, Unknown
+from ..stores.claims import (
+    AsyncClaimStore,
+    Claimed,
+    ClaimStore,
+    Done,
+    InProgress,
+    NotDue,
+    PoisonRule,
+    Replaced,
+    Unknown,
+)
 from ..times import Duration, seconds
 from .hold import Hold
 from .hold import _current as current  # pyright: ignore[reportPrivateUsage]
@@ -249,6 +260,8 @@ class GuardFlow:
                         raise AlreadyInProgressError(key, (until - clock.now()).total_seconds())
                     yield from do(self._sleep(clock), min(pause, left))
                     pause = min(pause * 2, _LONGEST_PAUSE)
+                case Replaced():  # a message's key, whose payload was repaired
+                    raise FingerprintMismatchError(key)
 
     def _store_key(self, key: str) -> str:
         if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -135,7 +135,7 @@ class DeadLetterGroups(StoreSuite[DeadLetterStore]):
         _put(store)
         cursor = store.groups(limit=1).cursor
         assert cursor is not None
-        assert "xz" == "".join(each.fingerprint for each in store.groups(cursor=cursor).groups)  # noqa: SIM300
+        assert "xz" == "".join(each.fingerprint for each in store.groups(cursor=cursor).groups)
         for call in (
             lambda: store.groups(Q(provider="ses"), cursor=cursor),
             lambda: store.groups(order="matching", cursor=cursor),
