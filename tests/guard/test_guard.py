@@ -24,7 +24,7 @@ from retrykit.errors import (
 )
 from retrykit.events import OutcomeVerified
 from retrykit.guard import AsyncIdempotencyGuard, IdempotencyGuard, current_hold
-from retrykit.stores import ClaimState
+from retrykit.stores import ClaimState, ReopenTerms
 from retrykit.testing import manual_clock
 from tests.guard.guards import Work, coroutine, every_colour, memory
 
@@ -517,3 +517,14 @@ def test_store_that_is_none_is_refused() -> None:
     for store in (None, MemoryBackend()):
         with pytest.raises(ConfigurationError, match=r"allowed is a store of claims: backend\.claims"):
             IdempotencyGuard(store)  # type: ignore[arg-type]
+
+
+def test_payload_that_a_repair_has_replaced_is_refused() -> None:
+    """Of a message's key that an application uses with a guard as well: the old payload is not worked on."""
+    store = memory()
+    guard = IdempotencyGuard(store)
+    with pytest.raises(DeclinedError), guard.hold("k", payload={"to": "old"}):
+        raise DeclinedError
+    store.reopen("k", ReopenTerms(letter_id="k#1", generation=1, fingerprint="that of the repair"))
+    with pytest.raises(FingerprintMismatchError), guard.hold("k", payload={"to": "old"}):
+        pass
