@@ -231,7 +231,13 @@ def test_letter_that_a_process_of_the_version_before_puts_is_found_by_everything
     assert letters.annotate("v1:x", by="ada", note="known").note == "known"
     assert letters.purge(NOON + timedelta(days=1)) == 4
     with contextlib.closing(sqlite3.connect(path)) as db:
-        for table in ("dead_letters", "dead_letter_attributes", "dead_letter_totals", "dead_letter_minutes", "dead_letter_sums"):
+        for table in (
+            "dead_letters",
+            "dead_letter_attributes",
+            "dead_letter_totals",
+            "dead_letter_minutes",
+            "dead_letter_sums",
+        ):
             assert db.execute(f"SELECT count(*) FROM retrykit_{table}").fetchone() == (0,), table
     backend.close()
 

@@ -171,7 +171,9 @@ def plans(path):
     """Return a function that makes a call on a store with some rows, and returns SQLite's plans for its statements."""
     backend = SQLiteBackend(path, clock=ManualClock(NOON + timedelta(days=1)))
     for number in range(3):
-        letter = attrs.evolve(LETTER, id=f"m-{number}#1", dead_lettered_at=NOON - timedelta(days=number), attributes={"a": "b"})
+        letter = attrs.evolve(
+            LETTER, id=f"m-{number}#1", dead_lettered_at=NOON - timedelta(days=number), attributes={"a": "b"}
+        )
         backend.dead_letters.put(letter)
     backend.dead_letters.purge(NOON - timedelta(days=99))  # which adds up
     for number in range(50):
@@ -227,7 +229,11 @@ def read(found):
     """Return what is read of each table, by the plans of some statements: nothing is scanned."""
     for statement, step in found:
         scanned = re.match(r"SCAN (\w+)", step)
-        assert not scanned or scanned[1] in ("CONSTANT", "counted", "retrykit_dead_letter_notes") or step.endswith(UNFILLED), (statement, step)
+        assert (
+            not scanned
+            or scanned[1] in ("CONSTANT", "counted", "retrykit_dead_letter_notes")
+            or step.endswith(UNFILLED)
+        ), (statement, step)
     return {step.partition(" (")[0] for _, step in found if step.startswith("SEARCH")}
 
 
@@ -245,11 +251,16 @@ def test_figures_come_from_the_sums_and_what_is_new(plans, figure):
     }
     for statement, step in found:
         if step.startswith("SEARCH sums"):
-            assert step.endswith("(span=? AND bucket=? AND field=? AND value=? AND by_field=?)") or step.endswith(
-                "(span=? AND bucket=? AND field=? AND value=? AND by_field=? AND by_value=?)"
+            assert step.endswith(
+                (
+                    "(span=? AND bucket=? AND field=? AND value=? AND by_field=?)",
+                    "(span=? AND bucket=? AND field=? AND value=? AND by_field=? AND by_value=?)",
+                )
             ), statement
         if step.startswith("SEARCH letters"):
-            first, before = (int(each) for each in re.search(r"dead_at >= (\d+) AND letters.dead_at < (\d+)", statement).groups())
+            first, before = (
+                int(each) for each in re.search(r"dead_at >= (\d+) AND letters.dead_at < (\d+)", statement).groups()
+            )
             assert before - first < 60_000
 
 
@@ -263,7 +274,9 @@ def test_figures_of_several_fields_come_from_the_kinds_of_letters(plans, figure)
 
 
 @pytest.mark.parametrize("order", ["last_seen", "matching"])
-@pytest.mark.parametrize("query", [DeadLetterQuery(), DeadLetterQuery(**WINDOW), DeadLetterQuery(provider="ses", **WINDOW)])
+@pytest.mark.parametrize(
+    "query", [DeadLetterQuery(), DeadLetterQuery(**WINDOW), DeadLetterQuery(provider="ses", **WINDOW)]
+)
 def test_groups_read_the_letters_that_they_name_alone(plans, query, order):
     """The first and the last of each, the newest five, and of these one in full."""
     steps = read(plans(lambda backend: backend.dead_letters.groups(query, order=order)))

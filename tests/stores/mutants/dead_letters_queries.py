@@ -219,9 +219,7 @@ class TestGroupThatTellsItsFirstLetter(Mutant):
 class SeenWhenPut(Grouping):
     def changed(self, group, _):
         letters = self.letters_of(group)
-        return attrs.evolve(
-            group, first_seen=letters[-1].dead_lettered_at, last_seen=letters[0].dead_lettered_at
-        )
+        return attrs.evolve(group, first_seen=letters[-1].dead_lettered_at, last_seen=letters[0].dead_lettered_at)
 
 
 class TestGroupSeenInTheOrderOfPutting(Mutant):
@@ -389,7 +387,9 @@ class TestNoteThatReplacesTheOneBefore(Mutant):
 class Anonymous(Noting):
     def noted(self, old, change, now):
         new = change.made_to(old, now)
-        return new if old.updated_by is None else attrs.evolve(new, updated_by=old.updated_by, updated_at=old.updated_at)
+        return (
+            new if old.updated_by is None else attrs.evolve(new, updated_by=old.updated_by, updated_at=old.updated_at)
+        )
 
 
 class TestNoteOfItsFirstAuthor(Mutant):
@@ -537,7 +537,9 @@ class TestGrowthWithTheFuture(Mutant):
 class CountingEarly(Reckoning):
     def reckoned(self, letters, now):
         stats = stats_of(letters, now)
-        return attrs.evolve(stats, resolved=stats.resolved + len(self._resolved_early)) if letters else DeadLetterStats()
+        return (
+            attrs.evolve(stats, resolved=stats.resolved + len(self._resolved_early)) if letters else DeadLetterStats()
+        )
 
 
 class TestDepthWithWhatIsNotThereYet(Mutant):

@@ -97,9 +97,13 @@ class DeadLetters(DeadLetterStore):
             gone = delete_oldest(db, query, to_millis(before), limit)
             if attrs.evolve(query, since=None, until=None).matches_early(before):
                 where, values = joined(
-                    ("record IS NULL", ()), *between("dead_at", None, to_millis(before)), *between("dead_at", *window(query))
+                    ("record IS NULL", ()),
+                    *between("dead_at", None, to_millis(before)),
+                    *between("dead_at", *window(query)),
                 )
-                db.execute(f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values)
+                db.execute(
+                    f"DELETE FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_early WHERE {where}", values
+                )
             add_up(db)
             return gone
 
@@ -132,7 +136,8 @@ class DeadLetters(DeadLetterStore):
             states = dict(breakdown(db, DeadLetterQuery(), "state"))
             until = now + timedelta(milliseconds=1)
             hour, day = (
-                count(db, DeadLetterQuery(since=now - age, until=until)) for age in (timedelta(hours=1), timedelta(days=1))
+                count(db, DeadLetterQuery(since=now - age, until=until))
+                for age in (timedelta(hours=1), timedelta(days=1))
             )
             (oldest,) = db.execute(
                 "SELECT min(dead_at) FROM retrykit_dead_letters INDEXED BY retrykit_dead_letters_waiting "

@@ -195,7 +195,10 @@ def _rarity(
         assert name is not None
         few, values = f"{_ATTRIBUTES} WHERE name = ? AND value = ?", [name, attributes[name]]
     else:
-        few, values = f"retrykit_dead_letters INDEXED BY retrykit_dead_letters_by_{field} WHERE {field} = ?", [fields[field]]
+        few, values = (
+            f"retrykit_dead_letters INDEXED BY retrykit_dead_letters_by_{field} WHERE {field} = ?",
+            [fields[field]],
+        )
     (seen,) = db.execute(f"SELECT count(*) FROM (SELECT 1 FROM {few} LIMIT {_FEW})", values).fetchone()
     if seen < _FEW or field not in COUNTED:
         return seen, 0

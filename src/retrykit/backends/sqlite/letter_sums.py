@@ -134,8 +134,10 @@ def _part(piece: Piece, fields: dict[str, str], by: str) -> Sql:
         ("runs.span = ?", (length // MINUTE,)), *between("runs.bucket", first, before), *_in_sums(fields, by)
     )
     return (
-        f"SELECT runs.bucket * {length}, sums.by_value, sums.total FROM retrykit_dead_letter_runs AS runs "
-        f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = +runs.bucket WHERE {where}",
+        (
+            f"SELECT runs.bucket * {length}, sums.by_value, sums.total FROM retrykit_dead_letter_runs AS runs "
+            f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = +runs.bucket WHERE {where}"
+        ),
         values,
     )
 
@@ -162,9 +164,11 @@ def _new(fields: dict[str, str], by: str, first: int | None, before: int | None)
         (f"totals.{by} IS NOT NULL", ()),
     )
     return (
-        f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total - minutes.added FROM retrykit_dead_letter_minutes "
-        "AS minutes INDEXED BY retrykit_dead_letter_minutes_new CROSS JOIN retrykit_dead_letter_totals AS totals "
-        f"ON totals.id = minutes.kind WHERE {where}",
+        (
+            f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total - minutes.added FROM retrykit_dead_letter_minutes "
+            "AS minutes INDEXED BY retrykit_dead_letter_minutes_new CROSS JOIN retrykit_dead_letter_totals AS totals "
+            f"ON totals.id = minutes.kind WHERE {where}"
+        ),
         values,
     )
 
@@ -174,8 +178,10 @@ def _by_minutes(fields: dict[str, str], by: str, first: int | None, before: int 
         *between("minutes.minute", first, before), *equal(fields, "totals"), (f"totals.{by} IS NOT NULL", ())
     )
     return (
-        f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total FROM retrykit_dead_letter_minutes AS minutes "
-        f"CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind WHERE {where}",
+        (
+            f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total FROM retrykit_dead_letter_minutes AS minutes "
+            f"CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind WHERE {where}"
+        ),
         values,
     )
 
@@ -188,8 +194,10 @@ def _by_letters(fields: dict[str, str], by: str, first: int | None, before: int 
         (f"letters.{by} IS NOT NULL", ()),
     )
     return (
-        f"SELECT letters.dead_at, letters.{by}, 1 FROM retrykit_dead_letters AS letters "
-        f"INDEXED BY retrykit_dead_letters_age WHERE {where}",
+        (
+            f"SELECT letters.dead_at, letters.{by}, 1 FROM retrykit_dead_letters AS letters "
+            f"INDEXED BY retrykit_dead_letters_age WHERE {where}"
+        ),
         values,
     )
 

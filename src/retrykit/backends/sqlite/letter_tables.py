@@ -21,7 +21,19 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["AFTER_FILLING", "BEFORE_FILLING", "COMPARED", "COUNTED", "DAY", "HOUR", "KIND_OF", "MINUTE", "NEW_KIND", "SPANS", "SUMMED"]
+__all__ = [
+    "AFTER_FILLING",
+    "BEFORE_FILLING",
+    "COMPARED",
+    "COUNTED",
+    "DAY",
+    "HOUR",
+    "KIND_OF",
+    "MINUTE",
+    "NEW_KIND",
+    "SPANS",
+    "SUMMED",
+]
 
 COUNTED: Final = (
     "campaign_id",
@@ -145,7 +157,10 @@ AFTER_FILLING: Final = (
         SELECT {", ".join(COUNTED)}, count(*) FROM retrykit_dead_letters WHERE record IS NOT NULL GROUP BY {", ".join(COUNTED)}
     """,
     f"CREATE INDEX retrykit_dead_letter_totals_row ON retrykit_dead_letter_totals ({', '.join(COUNTED)})",
-    *(f"CREATE INDEX retrykit_dead_letter_totals_{name} ON retrykit_dead_letter_totals ({name})" for name in COUNTED[1:]),
+    *(
+        f"CREATE INDEX retrykit_dead_letter_totals_{name} ON retrykit_dead_letter_totals ({name})"
+        for name in COUNTED[1:]
+    ),
     "CREATE INDEX retrykit_dead_letter_totals_empty ON retrykit_dead_letter_totals (id) WHERE total = 0",
     f"""
     UPDATE retrykit_dead_letters SET kind = (

@@ -155,10 +155,10 @@ _RECONCILIATION: Final = (
 )
 """Version 4: how far a source of events was compared with the deliveries, and which of those have been silent for long."""
 
-_LETTER_QUERIES: Final = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up)
-"""Version 5: letters are found by every field and attribute, and counted by each within any window."""
-
 Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
+
+_LETTER_QUERIES: Final[tuple[Step, ...]] = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up)
+"""Version 5: letters are found by every field and attribute, and counted by each within any window."""
 
 MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
     _TABLES,

@@ -116,7 +116,11 @@ class DeadLetterQueries(StoreSuite[DeadLetterStore]):
             store.put(_edge(number))
         letters = [_edge(number) for number in range(len(EDGES))]
         ends: list[datetime | None] = [None, *(DIED + edge for edge in EDGES[::3])]
-        for since, until in [*combinations(sorted(filter(None, ends)), 2), *((at, None) for at in ends), (None, ends[3])]:
+        for since, until in [
+            *combinations(sorted(filter(None, ends)), 2),
+            *((at, None) for at in ends),
+            (None, ends[3]),
+        ]:
             for query in (Q(since=since, until=until), Q(since=since, until=until, campaign_id="spring")):
                 expected = [each.message_id for each in letters if query.matches(each)]
                 assert expected == [each.message_id for each in store.search(query).letters][::-1]
