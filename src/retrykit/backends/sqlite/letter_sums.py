@@ -79,18 +79,27 @@ def _always(query: DeadLetterQuery) -> str:
 
 def newest(db: sqlite3.Connection, query: DeadLetterQuery, total: int, limit: int) -> tuple[str, ...]:
     """Return the ids of the letters put last of those that meet a query; there are `total` of them."""
-    found = find(db, query)
-    if total <= _FEW and is_counted(query) and len(query.conditions()) > 1:
-        # A walk may pass many others, and has no end where there are fewer than `limit`: letters of few kinds are picked out.
-        source, _, values = _kinds(query, "state", letters=True)
-        meets, given = joined(*_of_kinds(query))
-        kinds = f"SELECT 1 FROM retrykit_dead_letter_totals AS totals WHERE {meets} LIMIT {_FEW_KINDS}"
-        if db.execute(f"SELECT count(*) FROM ({kinds})", given).fetchone() < (_FEW_KINDS,):
-            found = Found(source, values, "letters.number")
+    found = _of_few_kinds(db, query) if total <= _FEW else None
+    if found is None:
+        found = find(db, query)
+    numbers = f"SELECT {found.number} {found.source} ORDER BY {found.number} DESC LIMIT ?"
     rows = db.execute(
-        f"SELECT letters.id {found.source} ORDER BY {found.number} DESC LIMIT ?", (*found.values, min(limit, total))
+        f"SELECT id FROM retrykit_dead_letters WHERE number IN ({numbers}) ORDER BY number DESC",
+        (*found.values, min(limit, total)),
     ).fetchall()
     return tuple(letter_id for (letter_id,) in rows)
+
+
+def _of_few_kinds(db: sqlite3.Connection, query: DeadLetterQuery) -> Found | None:
+    """Return how letters of few kinds are picked out from among others, which a walk would pass; None: better walk."""
+    if not is_counted(query) or len(query.conditions()) < 2:
+        return None
+    meets, given = joined(*_of_kinds(query))
+    kinds = f"SELECT 1 FROM retrykit_dead_letter_totals AS totals WHERE {meets} LIMIT {_FEW_KINDS}"
+    if db.execute(f"SELECT count(*) FROM ({kinds})", given).fetchone() == (_FEW_KINDS,):
+        return None
+    source, _, values = _kinds(query, "state", letters=True)
+    return Found(source, values, "letters.number")
 
 
 def _counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: int = DAY * MINUTE) -> Sql:
