@@ -95,7 +95,11 @@ class Letters:
         campaign = 0 if incident else int(days / DAYS * CAMPAIGNS + drawn.triangular(0, 30, 5)) % CAMPAIGNS
         cause = self._causes[4] if incident else drawn.choices(self._causes, self._weights)[0]
         recipient = f"person-{drawn.randrange(self._total)}@example.org"
-        attributes = {"campaign_id": f"campaign-{campaign}", "recipient": recipient, "tenant": f"tenant-{campaign % 50}"}
+        attributes = {
+            "campaign_id": f"campaign-{campaign}",
+            "recipient": recipient,
+            "tenant": f"tenant-{campaign % 50}",
+        }
         return DeadLetter(
             id=dead_letter_id(f"message-{number}", 1),
             message_id=f"message-{number}",
@@ -124,7 +128,7 @@ def fill(path: Path, total: int) -> None:
     """Fill a file with letters, many in each transaction."""
     backend, letters, began = SQLiteBackend(path, synchronous="normal"), Letters(total), time.monotonic()
     for start in range(0, total, AT_ONCE):
-        with backend._database.transaction() as (db, _):  # noqa: SLF001 # one put at a time would flush each
+        with backend._database.transaction() as (db, _):  # one put at a time would flush each
             for number in range(start, min(start + AT_ONCE, total)):
                 insert(db, letters.draw(number))
             add_up(db)
@@ -147,7 +151,10 @@ def questions(letters: DeadLetterStore) -> Iterator[tuple[str, Question]]:
         )
     yield "search by an attribute", lambda each: letters.search(_tenant(each), limit=20)
     yield "search of a day", lambda each: letters.search(_day(each), limit=20)
-    yield "search by campaign, of a day", lambda each: letters.search(_day(each, campaign_id=each.campaign_id), limit=20)
+    yield (
+        "search by campaign, of a day",
+        lambda each: letters.search(_day(each, campaign_id=each.campaign_id), limit=20),
+    )
     yield (
         "search by provider and class",
         lambda each: letters.search(DeadLetterQuery(provider=each.provider, error_class=each.error_class), limit=20),
@@ -240,10 +247,14 @@ def measure(path: Path, total: int, rounds: int, synchronous: Literal["full", "n
     ]
     print(f"{backend.dead_letters.count():,} letters; milliseconds, median of {rounds} (95th percentile)")
     for name, ask in questions(backend.dead_letters):
-        asked = [each for each in samples if None not in (each.enhanced_code,)] if name.endswith("enhanced_code") else samples
-        print(f"{name:40} {_figures([timed(lambda each=each: ask(each)) for each in asked])}")  # type: ignore[misc]
+        asked = (
+            [each for each in samples if None is not each.enhanced_code] if name.endswith("enhanced_code") else samples
+        )
+        print(f"{name:40} {_figures([timed(lambda ask=ask, each=each: ask(each)) for each in asked])}")  # type: ignore[misc]
     new = [attrs.evolve(letters.draw(total), id=f"new-{next(NUMBERS)}#1") for _ in range(50 * rounds)]
-    print(f"{f'put, synchronous={synchronous}':40} {_figures([timed(lambda each=each: backend.dead_letters.put(each)) for each in new])}")  # type: ignore[misc]
+    print(
+        f"{f'put, synchronous={synchronous}':40} {_figures([timed(lambda each=each: backend.dead_letters.put(each)) for each in new])}"
+    )  # type: ignore[misc]
     backend.close()
 
 

@@ -251,8 +251,11 @@ def test_figures_come_from_the_sums_and_what_is_new(plans, figure):
     }
     for statement, step in found:
         if step.startswith("SEARCH sums"):
-            assert step.endswith("(span=? AND bucket=? AND field=? AND value=? AND by_field=?)") or step.endswith(
-                "(span=? AND bucket=? AND field=? AND value=? AND by_field=? AND by_value=?)"
+            assert step.endswith(
+                (
+                    "(span=? AND bucket=? AND field=? AND value=? AND by_field=?)",
+                    "(span=? AND bucket=? AND field=? AND value=? AND by_field=? AND by_value=?)",
+                )
             ), statement
         if step.startswith("SEARCH letters"):
             first, before = (

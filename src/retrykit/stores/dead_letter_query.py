@@ -132,10 +132,10 @@ class DeadLetterQuery:
         Example:
             >>> DeadLetterQuery.parse('class:mailbox_full attribute.tenant:acme "over quota"').text
             'over quota'
-            >>> DeadLetterQuery.parse("campain:spring")
+            >>> DeadLetterQuery.parse("campaigns:spring")
             Traceback (most recent call last):
             ...
-            retrykit.errors.ConfigurationError: the query at character 1, 'campain:spring', has the unknown key 'campain'
+            retrykit.errors.ConfigurationError: the query at character 1, 'campaigns:spring', has the unknown key 'campaigns'
             (text with a colon in it has to be quoted); did you mean 'campaign'?
         """
         fields: dict[str, Any] = parse_fields(text, current_clock().now() if now is None else now)

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Final, cast
 
 from ..dead_letter import DeadLetterState
 from ..decision import DeadLetterReason
@@ -106,8 +106,7 @@ def write_fields(fields: Mapping[str, object]) -> str:
         for key, field in SHORT_KEYS.items()
         if (value := fields.get(field)) is not None
     ]
-    attributes = fields.get("attributes")
-    assert isinstance(attributes, Mapping)
+    attributes = cast("Mapping[str, str]", fields["attributes"])
     terms += [f"attribute.{_name(name)}:{_written(value)}" for name, value in sorted(attributes.items())]
     return " ".join(terms)
 

@@ -335,12 +335,20 @@ class DeadLetterStore(_DeadLetters):
 
     @final
     def count(self, query: DeadLetterQuery = _ALL) -> int:
-        """Return how many letters match."""
+        """Return how many letters match.
+
+        What a combination of conditions costs is the store's affair; the page of the backend tells it.
+        """
         return run(self._count_flow(query))
 
     @final
     def top(self, facet: Facet, *, query: DeadLetterQuery = _ALL, limit: int = 10) -> Sequence[tuple[str, int]]:
         """Return the most frequent values of a field with their counts, most frequent first, ties by value.
+
+        Args:
+            facet: the field; letters that have no value there are left out.
+            query: of which letters, for example those of a window.
+            limit: how many values at the most, at least 1.
 
         Raises:
             ConfigurationError: letters cannot be counted by that field.

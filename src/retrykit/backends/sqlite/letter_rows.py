@@ -22,7 +22,7 @@ __all__ = ["Found", "delete_oldest", "fill", "find", "insert", "is_unfilled", "r
 _VERSION: Final = 5
 """Of the columns."""
 _BATCH: Final = 1000
-_FEW: Final = 2000
+_FEW: Final = 500
 """Letters up to which it is counted which condition leaves the fewest."""
 _SEPARATOR: Final = "A"
 """Between two texts of which it cannot be a part: `str.casefold` leaves no capitals."""

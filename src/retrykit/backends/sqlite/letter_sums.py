@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Final
 
 from ...stores.dead_letter_query import DeadLetterQuery
-from .letter_rows import find
+from .letter_rows import Found, find
 from .letter_tables import COUNTED, DAY, HOUR, MINUTE, SUMMED
 from .rows import Condition, Sql, between, equal, joined, text
 from .spans import Piece, pieces, window
@@ -28,7 +28,8 @@ _DUE: Final = 1000
 _LENGTHS: Final = (1, MINUTE, HOUR * MINUTE, DAY * MINUTE)
 
 _FEW: Final = 1000
-"""Letters that are looked through for the newest of them."""
+_FEW_KINDS: Final = 50
+"""Letters, and kinds of letters, that are looked through for the newest of them."""
 
 
 def is_counted(query: DeadLetterQuery) -> bool:
@@ -71,20 +72,34 @@ def count(db: sqlite3.Connection, query: DeadLetterQuery) -> int:
 
 
 def _always(query: DeadLetterQuery) -> str:
-    """Return a field that each letter of a query has a value in: that of its one condition, which the sums are sure to know."""
-    fields = [*query.conditions()]
-    return fields[0] if len(fields) == 1 and fields[0] in COUNTED else "state"
+    """Return a field that each letter of a query has a value in, one by which the sums know them if there is any."""
+    fields = query.conditions()
+    return next((name for name in fields if name in COUNTED and _is_summed(fields, name)), "state")
 
 
 def newest(db: sqlite3.Connection, query: DeadLetterQuery, total: int, limit: int) -> tuple[str, ...]:
     """Return the ids of the letters put last of those that meet a query; there are `total` of them."""
-    if total <= _FEW and is_counted(query) and len(query.conditions()) > 1:  # a walk would pass many others
-        source, _, values = _kinds(query, "state", letters=True)
-        number = "letters.number"
-    else:
-        source, values, number = find(db, query)
-    rows = db.execute(f"SELECT letters.id {source} ORDER BY {number} DESC LIMIT ?", (*values, limit)).fetchall()
+    found = _of_few_kinds(db, query) if total <= _FEW else None
+    if found is None:
+        found = find(db, query)
+    numbers = f"SELECT {found.number} {found.source} ORDER BY {found.number} DESC LIMIT ?"
+    rows = db.execute(
+        f"SELECT id FROM retrykit_dead_letters WHERE number IN ({numbers}) ORDER BY number DESC",
+        (*found.values, min(limit, total)),
+    ).fetchall()
     return tuple(letter_id for (letter_id,) in rows)
+
+
+def _of_few_kinds(db: sqlite3.Connection, query: DeadLetterQuery) -> Found | None:
+    """Return how letters of few kinds are picked out from among others, which a walk would pass; None: better walk."""
+    if not is_counted(query) or len(query.conditions()) < 2:
+        return None
+    meets, given = joined(*_of_kinds(query))
+    kinds = f"SELECT 1 FROM retrykit_dead_letter_totals AS totals WHERE {meets} LIMIT {_FEW_KINDS}"
+    if db.execute(f"SELECT count(*) FROM ({kinds})", given).fetchone() == (_FEW_KINDS,):
+        return None
+    source, _, values = _kinds(query, "state", letters=True)
+    return Found(source, values, "letters.number")
 
 
 def _counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: int = DAY * MINUTE) -> Sql:
@@ -105,7 +120,7 @@ def _counted(db: sqlite3.Connection, query: DeadLetterQuery, by: str, longest: i
         found = find(db, query)
         return f"SELECT letters.dead_at, letters.{by}, 1 {found.source} AND letters.{by} IS NOT NULL", found.values
     start, end = window(query)
-    if len(fields) > 1 or (by not in fields and by not in SUMMED.get("".join(fields), ())):
+    if not _is_summed(fields, by):
         source, amount, values = _kinds(query, by)
         return f"SELECT {'0' if amount != '1' else 'letters.dead_at'}, totals.{by}, {amount} {source}", values
     if start is None and end is None:
@@ -134,8 +149,10 @@ def _part(piece: Piece, fields: dict[str, str], by: str) -> Sql:
         ("runs.span = ?", (length // MINUTE,)), *between("runs.bucket", first, before), *_in_sums(fields, by)
     )
     return (
-        f"SELECT runs.bucket * {length}, sums.by_value, sums.total FROM retrykit_dead_letter_runs AS runs "
-        f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = +runs.bucket WHERE {where}",
+        (
+            f"SELECT runs.bucket * {length}, sums.by_value, sums.total FROM retrykit_dead_letter_runs AS runs "
+            f"CROSS JOIN retrykit_dead_letter_sums AS sums ON sums.span = runs.span AND sums.bucket = +runs.bucket WHERE {where}"
+        ),
         values,
     )
 
@@ -145,12 +162,17 @@ def _ever(fields: dict[str, str], by: str) -> Sql:
     return f"SELECT 0, sums.by_value, sums.total FROM retrykit_dead_letter_sums AS sums WHERE {where}", values
 
 
-def _in_sums(fields: dict[str, str], by: str) -> list[Condition]:
-    """Return the conditions for the sums of letters with the one field given, or of all, by a field."""
-    if by in fields:
-        return equal({"field": "", "value": "", "by_field": by, "by_value": fields[by]}, "sums")
-    ((field, value),) = fields.items() or [("", "")]
-    return equal({"field": field, "value": value, "by_field": by}, "sums")
+def _is_summed(fields: Mapping[str, str], by: str) -> bool:
+    """Tell whether the sums know letters with the values of these fields by a field, which may be one of them."""
+    others = [name for name in fields if name != by]
+    return len(others) < 2 and by in SUMMED.get("".join(others), ())
+
+
+def _in_sums(fields: Mapping[str, str], by: str) -> list[Condition]:
+    """Return the conditions for the sums of letters with the values of these fields, by a field."""
+    ((field, value),) = [each for each in fields.items() if each[0] != by] or [("", "")]
+    key = {"field": field, "value": value, "by_field": by}
+    return equal(key | ({"by_value": fields[by]} if by in fields else {}), "sums")
 
 
 def _new(fields: dict[str, str], by: str, first: int | None, before: int | None) -> Sql:
@@ -162,9 +184,11 @@ def _new(fields: dict[str, str], by: str, first: int | None, before: int | None)
         (f"totals.{by} IS NOT NULL", ()),
     )
     return (
-        f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total - minutes.added FROM retrykit_dead_letter_minutes "
-        "AS minutes INDEXED BY retrykit_dead_letter_minutes_new CROSS JOIN retrykit_dead_letter_totals AS totals "
-        f"ON totals.id = minutes.kind WHERE {where}",
+        (
+            f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total - minutes.added FROM retrykit_dead_letter_minutes "
+            "AS minutes INDEXED BY retrykit_dead_letter_minutes_new CROSS JOIN retrykit_dead_letter_totals AS totals "
+            f"ON totals.id = minutes.kind WHERE {where}"
+        ),
         values,
     )
 
@@ -174,8 +198,10 @@ def _by_minutes(fields: dict[str, str], by: str, first: int | None, before: int 
         *between("minutes.minute", first, before), *equal(fields, "totals"), (f"totals.{by} IS NOT NULL", ())
     )
     return (
-        f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total FROM retrykit_dead_letter_minutes AS minutes "
-        f"CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind WHERE {where}",
+        (
+            f"SELECT minutes.minute * {MINUTE}, totals.{by}, minutes.total FROM retrykit_dead_letter_minutes AS minutes "
+            f"CROSS JOIN retrykit_dead_letter_totals AS totals ON totals.id = minutes.kind WHERE {where}"
+        ),
         values,
     )
 
@@ -188,17 +214,23 @@ def _by_letters(fields: dict[str, str], by: str, first: int | None, before: int 
         (f"letters.{by} IS NOT NULL", ()),
     )
     return (
-        f"SELECT letters.dead_at, letters.{by}, 1 FROM retrykit_dead_letters AS letters "
-        f"INDEXED BY retrykit_dead_letters_age WHERE {where}",
+        (
+            f"SELECT letters.dead_at, letters.{by}, 1 FROM retrykit_dead_letters AS letters "
+            f"INDEXED BY retrykit_dead_letters_age WHERE {where}"
+        ),
         values,
     )
+
+
+def _of_kinds(query: DeadLetterQuery) -> list[Condition]:
+    return equal({name: text(value) for name, value in query.conditions().items()}, "totals")
 
 
 def _kinds(query: DeadLetterQuery, by: str, *, letters: bool = False) -> tuple[str, str, tuple[object, ...]]:
     """Return the FROM and WHERE of a query's letters by their kinds, what to add up, and the values."""
     start, end = window(query)
     where, values = joined(
-        *equal({name: text(value) for name, value in query.conditions().items()}, "totals"),
+        *_of_kinds(query),
         (f"totals.{by} IS NOT NULL", ()),
         *between("letters.dead_at", start, end),
     )

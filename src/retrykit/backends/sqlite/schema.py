@@ -174,17 +174,17 @@ _REDRIVES: Final = (
     """,
 )
 
-_LETTER_QUERIES: Final = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up, *_REDRIVES)
-"""Version 5: letters are found by every field and attribute, and counted by each within any window; redrives and the audit log."""
-
 Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
+
+_WORKBENCH: Final[tuple[Step, ...]] = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up, *_REDRIVES)
+"""Version 5: letters are found by every field and attribute, and counted by each within any window; redrives and the audit log."""
 
 MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
     _TABLES,
     _TOTALS_AND_RETENTION,
     _DELIVERY_FACTS,
     _RECONCILIATION,
-    _LETTER_QUERIES,
+    _WORKBENCH,
 )
 """The steps that lead from each version to the next, from an empty file on: statements, and what no statement can do."""
 

@@ -37,16 +37,21 @@ _fields: Final[dict[str, st.SearchStrategy[Any]]] = {
     "attributes": st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["", "x"]), max_size=2),
 }
 _texts: Final = ["mailbox full", "Straße", ""]
-_queries = st.builds(
-    lambda given, ends, window: (given, ends, window),
-    st.fixed_dictionaries({}, optional={"message_id": _names, **_fields, "text": st.sampled_from(["FULL", "ss", "é"])}),
+Drawn: TypeAlias = tuple[dict[str, Any], str, tuple[int, int]]
+"""Fields of a query, which ends its window has, and where it begins and how long it is, in milliseconds from now."""
+
+_asked: Final[dict[str, st.SearchStrategy[Any]]] = {
+    "message_id": _names,
+    **_fields,
+    "text": st.sampled_from(["FULL", "ss", "é"]),
+}
+_queries: Final[st.SearchStrategy[Drawn]] = st.tuples(
+    st.fixed_dictionaries(dict[str, st.SearchStrategy[Any]](), optional=_asked),
     st.sampled_from(["none", "since", "until", "both"]),
     st.tuples(st.integers(-8_000_000, 8_000_000), st.integers(1, 9_000_000)),
 )
-"""Fields of a query, and its window in milliseconds from now."""
 _ages: Final = st.sampled_from([0, 1, 59, 60, 3599, 3600, 7200, 86_400, 200_000])
 """Seconds since a death: many in one minute, and others in other hours and days."""
-Drawn: TypeAlias = tuple[dict[str, Any], str, tuple[int, int]]
 
 
 class DeadLetterModel(RuleBasedStateMachine):
