@@ -10,9 +10,12 @@ MODULES = [
     "circuits_probes",
     "claims",
     "claims_crashes",
+    "claims_reopening",
     "claims_settling",
     "dead_letters",
+    "dead_letters_changes",
     "deliveries",
+    "redrives",
     "retries",
     "retries_holding",
 ]
