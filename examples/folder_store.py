@@ -1,4 +1,4 @@
-"""Stores of your own: all five contracts on JSON files in a folder, for any number of threads and processes.
+"""Stores of your own: all six contracts on JSON files in a folder, for any number of threads and processes.
 
 Small rather than fast: one lock for everything, and a search reads every file. What it shows is what a store has to do.
 """

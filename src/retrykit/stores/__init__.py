@@ -1,7 +1,7 @@
 """The store contracts: what a user may subclass, and what every backend provides.
 
-Five contracts, each in a synchronous and an asynchronous form with the same names: claims, retries, dead letters,
-deliveries, circuits.
+Six contracts, each in a synchronous and an asynchronous form with the same names: claims, retries, dead letters,
+deliveries, circuits, redrives.
 """
 
 from .as_async import as_async

@@ -10,10 +10,13 @@ MODULES = [
     "circuits_probes",
     "claims",
     "claims_crashes",
+    "claims_reopening",
     "claims_settling",
     "dead_letters",
+    "dead_letters_changes",
     "dead_letters_queries",
     "deliveries",
+    "redrives",
     "retries",
     "retries_holding",
 ]

@@ -182,6 +182,13 @@ class ClaimStores(RuleBasedStateMachine):
             assert before is None or before.is_over(self.clock.now())
             self.granted[key] = None
 
+    @rule(key=_keys, ending=st.sampled_from(["dead", "dead, not sent"]))
+    def die(self, key: str, ending: str) -> None:
+        """Let a message that can be claimed come to its end, so that there is something to put back."""
+        self.claim(key, "me", 60, None)
+        if self.held and self.held[-1].key == key:
+            self.settle(0, ending, False)
+
     @rule(
         key=_keys,
         back=st.integers(0, 1),

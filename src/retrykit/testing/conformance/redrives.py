@@ -233,6 +233,7 @@ class RedriveStoreSuite(RedriveAudit, RedriveCrashes, RedriveRaces, RedriveForks
             seen, last = list[str](), None
             while page := store.jobs(limit=limit, after=last):
                 assert len(page) <= limit
+                assert len(seen) < 100, "the pages have no end"
                 seen += [each.id for each in page]
                 last = page[-1]
                 store.start(
