@@ -90,7 +90,9 @@ def main(folder: Path) -> None:
     print(f"{stand.state.value}: {stand.note}")
 
     stats = letters.stats()
-    print(f"{stats.quarantined} wait; sent {len(service.sent)}, each once: {len(set(service.sent)) == len(service.sent)}")
+    print(
+        f"{stats.quarantined} wait; sent {len(service.sent)}, each once: {len(set(service.sent)) == len(service.sent)}"
+    )
     for entry in reversed(backend.redrives.audit()):
         print(f"  {entry.by} {entry.action}: {entry.why or entry.result}")
     backend.close()
