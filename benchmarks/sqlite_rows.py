@@ -1,7 +1,7 @@
 """What the SQLite backend costs as its tables grow: `python benchmarks/sqlite_rows.py --rows 10000 100000 1000000`.
 
-For each number of rows, a file with as many waiting messages and as many dead letters is made, and the operations are timed
-on it. "by hand" is the same work in bare SQL on a second file with the same tables, settings and rows, as an application
+For each number of rows, a file with as many waiting messages is made, and the operations are timed on it (`dead_letters.py` does so
+for dead letters). "by hand" is the same work in bare SQL on a second file with the same tables, settings and rows, as an application
 would write it for itself: parameters in, objects out. Both are timed in turns in the same run; the ratio is that of their
 medians.
 """
@@ -15,23 +15,16 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import attrs
-
 from retrykit.backends.sqlite import SQLiteBackend
-from retrykit.dead_letter import DeadLetter, dead_letter_id
-from retrykit.decision import DeadLetterReason
-from retrykit.failure import ErrorClass
 from retrykit.message import Message
-from retrykit.stores import DeadLetterQuery
 
 BATCH = 100
-CLASSES = [value for name, value in sorted(vars(ErrorClass).items()) if isinstance(value, ErrorClass)]
 NOW = datetime.now(UTC)
 PAYLOAD = {"to": "somebody@example.org", "template": "welcome", "data": {"name": "Ada", "items": list(range(20))}}
 BODY = json.dumps(PAYLOAD).encode()
@@ -39,31 +32,8 @@ ATTRIBUTES = {"campaign_id": "spring", "recipient": "somebody@example.org"}
 NUMBERS = count()
 
 
-def letter(number: int) -> DeadLetter:
-    """Return a letter as a campaign with some failures gives them: 20 campaigns, 3 providers, every class."""
-    message_id = f"message-{number}"
-    return DeadLetter(
-        id=dead_letter_id(message_id, 1),
-        message_id=message_id,
-        campaign_id=f"campaign-{number * 7 % 20}",
-        recipient=f"{number}@example.org",
-        provider=("ses", "postmark", "relay")[number % 3],
-        error_class=CLASSES[number % len(CLASSES)],
-        error_code=str(400 + number % 60),
-        error_message="4.2.2 The mailbox of the recipient is full, please try again later",
-        reason=DeadLetterReason.RETRIES_EXHAUSTED,
-        attempt_count=4,
-        first_failed_at=NOW,
-        last_failed_at=NOW,
-        dead_lettered_at=NOW + timedelta(milliseconds=number),
-        original_payload=BODY,
-        attributes=ATTRIBUTES,
-    )
-
-
-def fill(path: Path, rows: int, *, letters: bool) -> dict[str, float]:
-    """Fill a file's retry queue, and its dead letters if asked for; return the bytes that a row of each takes."""
-    sizes = {}
+def fill(path: Path, rows: int) -> float:
+    """Fill a file's retry queue; return the bytes that a waiting message takes."""
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA synchronous = OFF")
         attributes = json.dumps(ATTRIBUTES)
@@ -76,25 +46,7 @@ def fill(path: Path, rows: int, *, letters: bool) -> dict[str, float]:
         )
         db.commit()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        sizes["waiting message"] = (path.stat().st_size - before) / rows
-        if not letters:
-            return sizes
-        before = path.stat().st_size
-        db.executemany(
-            "INSERT INTO retrykit_dead_letters (id, message_id, campaign_id, provider, error_class, error_group, "
-            "error_code, reason, state, record, dead_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            map(_row, range(rows)),
-        )
-        db.commit()
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        sizes["dead letter"] = (path.stat().st_size - before) / rows
-    return sizes
-
-
-def _row(number: int) -> tuple[object, ...]:
-    each = letter(number)
-    fields = (each.message_id, each.campaign_id, each.provider, each.error_class, each.error_group, each.error_code)
-    return each.id, *fields, each.reason, each.state, each.to_json(), int(each.dead_lettered_at.timestamp() * 1000)
+        return (path.stat().st_size - before) / rows
 
 
 class ByHand:
@@ -193,28 +145,6 @@ def queue_rounds(backend: SQLiteBackend, by_hand: ByHand, rounds: int) -> dict[s
     return found
 
 
-def letter_calls(backend: SQLiteBackend, rows: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Name what is asked about dead letters, and give the call."""
-    letters = backend.dead_letters
-    sample = letter(rows // 2)
-    queries = {
-        name: DeadLetterQuery(**{name: getattr(sample, name)}) for name in "message_id campaign_id provider".split()
-    }
-    queries |= {
-        name: DeadLetterQuery(**{name: getattr(sample, name)}) for name in "error_class error_group error_code".split()
-    }
-    queries |= {name: DeadLetterQuery(**{name: getattr(sample, name)}) for name in "reason state".split()}
-    queries["campaign and class"] = DeadLetterQuery(campaign_id=sample.campaign_id, error_class=sample.error_class)
-    yield "put", lambda: letters.put(attrs.evolve(letter(10**9 + next(NUMBERS))))
-    yield "search, newest 20", lambda: letters.search(limit=20)
-    for name, query in queries.items():
-        yield f"search by {name}, 20", lambda query=query: letters.search(query, limit=20)  # type: ignore[misc]
-    yield "top error classes", lambda: letters.top("error_class")
-    yield "top codes of a campaign", lambda: letters.top("error_code", query=queries["campaign_id"])
-    yield "count of a provider", lambda: letters.count(queries["provider"])
-    yield "stats of the retry queue", backend.retries.stats
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -236,22 +166,19 @@ def main() -> None:
 
 def measure(folder: Path, rows: int, rounds: int, synchronous: Literal["full", "normal"]) -> None:
     """Make the files of one size and print their table."""
-    print(f"\n{rows:,} waiting messages and {rows:,} dead letters, synchronous={synchronous}")
+    print(f"\n{rows:,} waiting messages, synchronous={synchronous}")
     print(f"milliseconds, median of {rounds} (95th percentile)")
     paths = folder / "ours.db", folder / "by-hand.db"
     for path in paths:
         SQLiteBackend(path).close()
-    sizes = fill(paths[0], rows, letters=True)
-    fill(paths[1], rows, letters=False)
+    size, _ = (fill(path, rows) for path in paths)
     backend = SQLiteBackend(paths[0], clock=Late(), synchronous=synchronous)
     by_hand = ByHand(paths[1], synchronous)
     for name, times in queue_rounds(backend, by_hand, rounds).items():
         ratio = statistics.median(times.ours) / statistics.median(times.by_hand)
         print(f"{name:32} {_figures(times.ours)}   by hand {_figures(times.by_hand)}   {ratio:.2f} x")
-    for name, call in letter_calls(backend, rows):
-        print(f"{name:32} {_figures([timed(call) for _ in range(rounds)])}")
-    for name, size in sizes.items():
-        print(f"{f'bytes of a {name}':32} {size:8.0f}")
+    print(f"{'stats':32} {_figures([timed(backend.retries.stats) for _ in range(rounds)])}")
+    print(f"{'bytes of a waiting message':32} {size:8.0f}")
     backend.close()
     by_hand.close()
 

@@ -283,7 +283,7 @@ def test_groups_read_the_letters_that_they_name_alone(plans, query, order):
     assert {each for each in steps if "retrykit_dead_letters_" in each} <= {
         "SEARCH retrykit_dead_letters USING COVERING INDEX retrykit_dead_letters_seen",
         "SEARCH letters USING INDEX retrykit_dead_letters_by_fingerprint",
-        "SEARCH letters USING INDEX retrykit_dead_letters_kind",
+        "SEARCH letters USING COVERING INDEX retrykit_dead_letters_kind",
         "SEARCH letters USING INDEX retrykit_dead_letters_age",
     }
 

@@ -14,6 +14,9 @@ from retrykit.stores import (
     CircuitStore,
     Claimed,
     ClaimRecord,
+    DeadLetterGroup,
+    DeadLetterQuery,
+    DeadLetterStats,
     Done,
     DueMessage,
     InProgress,
@@ -54,6 +57,22 @@ def misuse(backend: Backend, due: datetime) -> None:
     backend.retries.schedule("m-1", due)  # type: ignore[arg-type]
     backend.retries.schedule(Message("m-1", None), 3.0)  # type: ignore[arg-type]
     backend.dead_letters.top("recipient")  # type: ignore[arg-type]
+    backend.dead_letters.search("campaign:spring")  # type: ignore[arg-type]
+    backend.dead_letters.groups(order="total")  # type: ignore[arg-type]
+    backend.dead_letters.annotate("v1:x", note="n")  # type: ignore[call-arg]
+    backend.dead_letters.trend(step="1h")  # type: ignore[call-arg]
+    DeadLetterQuery("spring")  # type: ignore[call-arg]
+
+
+def letters(backend: Backend) -> None:
+    query = DeadLetterQuery.parse("campaign:spring since:2h")
+    assert_type(query, DeadLetterQuery)
+    assert_type(backend.dead_letters.groups(query, order="matching").groups, Sequence[DeadLetterGroup])
+    assert_type(backend.dead_letters.group("v1:x"), DeadLetterGroup | None)
+    assert_type(backend.dead_letters.annotate("v1:x", by="ada", muted=SINCE), DeadLetterGroup | None)
+    assert_type(backend.dead_letters.trend(query, step="15m").counts, Sequence[int])
+    assert_type(backend.dead_letters.stats(), DeadLetterStats)
+    assert_type(backend.dead_letters.top("stage", query=query), Sequence[tuple[str, int]])
     backend.circuits.pause("campaign:spring")  # type: ignore[call-arg]
 
 

@@ -12,6 +12,7 @@ from retrykit.errors import ConfigurationError
 from retrykit.stores import DeadLetterGroup, DeadLetterQuery, DeadLetterStats, GroupNote
 from retrykit.stores.dead_letter_figures import stats_of
 from retrykit.testing.conformance import DeadLetterStoreSuite
+from tests.stores.mutants.breakages import gap
 
 
 class Mutant(DeadLetterStoreSuite):
@@ -406,6 +407,30 @@ class NotingNothing(Noting):
 class TestNoteOfNoGroup(Mutant):
     broken = NotingNothing
     caught_by = ("test_annotate_of_no_group_notes_nothing",)
+
+
+class SlowNote(_DeadLetters):
+    def _annotate(self, fingerprint, change):
+        old = self._notes.get(fingerprint, GroupNote())
+        gap()
+        self._notes[fingerprint] = old
+        return super()._annotate(fingerprint, change)
+
+
+class TestNoteThatReadsBeforeItWrites(Mutant):
+    broken = SlowNote
+    caught_by = ("test_threads_annotating_different_things_lose_nothing",)
+
+
+class HalfNote(_DeadLetters):
+    def _annotate(self, fingerprint, change):
+        super()._annotate(fingerprint, attrs.evolve(change, note=None))
+        return super()._annotate(fingerprint, change)
+
+
+class TestNoteInTwoSteps(Mutant):
+    broken = HalfNote
+    caught_by = ("test_annotate_interrupted_in_the_middle_is_done_or_not",)
 
 
 class MutedForGood(Noting):

@@ -19,11 +19,17 @@ RESOLVED = DeadLetterQuery(state=DeadLetterState.RESOLVED)
 
 
 def _is_sound(store: DeadLetterStore) -> bool:
-    """Tell whether the letters that are found are those that are counted, in all and by state."""
+    """Tell whether the letters that are found are those that are counted, in all, by state and by cause."""
     letters = store.search(limit=10_000).letters
     states = [each.state.value for each in letters]
     top = {str(state): total for state, total in store.top("state")}
-    return store.count() == len(letters) and top == {state: states.count(state) for state in states}
+    causes = [each.fingerprint for each in letters if each.fingerprint is not None]
+    groups = {group.fingerprint: group.total for group in store.groups(limit=10_000).groups}
+    return (
+        store.count() == store.stats().total == len(letters)
+        and top == {state: states.count(state) for state in states}
+        and groups == {cause: causes.count(cause) for cause in causes}
+    )
 
 
 class DeadLetterCrashes(StoreSuite[DeadLetterStore]):
@@ -52,18 +58,35 @@ class DeadLetterCrashes(StoreSuite[DeadLetterStore]):
     def test_purge_interrupted_in_the_middle_is_done_or_not(self, store: DeadLetterStore, clock: SuiteClock) -> None:
         """No letter is gone from one place and left in another."""
         for name in "abc":
-            store.put(letter(name))
+            store.put(letter(name, fingerprint=name, attributes={"name": name}))
         for done in broken_at_each_step(clock, lambda: store.purge(DIED + timedelta(days=1), limit=2)):
             assert store.count() in ([1] if done else [3, 1])
             assert _is_sound(store)
 
     def test_reading_interrupted_in_the_middle_changes_nothing(self, store: DeadLetterStore, clock: SuiteClock) -> None:
         """The next reader gets the whole answer."""
-        store.put(letter())
-        for call in (store.search, store.count, lambda: store.top("state"), lambda: store.get("m#1")):
+        kept = store.put(letter(fingerprint="v1:x"))
+        for call in (
+            store.search,
+            store.count,
+            store.groups,
+            store.stats,
+            lambda: store.top("state"),
+            lambda: store.get("m#1"),
+            lambda: store.trend(DeadLetterQuery(since=DIED, until=DIED + timedelta(hours=1)), step="1h"),
+        ):
             for _ in broken_at_each_step(clock, call):
-                assert [letter()] == list(store.search().letters)
+                assert [kept] == list(store.search().letters)
                 assert _is_sound(store)
+
+    def test_annotate_interrupted_in_the_middle_is_done_or_not(self, store: DeadLetterStore, clock: SuiteClock) -> None:
+        """All that was said, or nothing of it."""
+        store.put(letter(fingerprint="v1:x"))
+        for done in broken_at_each_step(clock, lambda: store.annotate("v1:x", by="ada", owner="o", note="n")):
+            group = store.group("v1:x")
+            assert group is not None
+            said = (group.updated_by, group.owner, group.note)
+            assert said in ([("ada", "o", "n")] if done else [(None, "", ""), ("ada", "o", "n")])
 
     @needs("async")
     def test_operation_cancelled_is_done_or_not_and_the_next_gets_its_own_answer(self, store: DeadLetterStore) -> None:

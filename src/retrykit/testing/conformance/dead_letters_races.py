@@ -93,6 +93,18 @@ class DeadLetterRaces(StoreSuite[DeadLetterStore]):
         assert sum(in_threads(work, 4)) == len(NAMES)
         assert (0, []) == (store.count(), list(store.top("state")))
 
+    def test_threads_annotating_different_things_lose_nothing(self, store: DeadLetterStore) -> None:
+        """What one does not name, another has noted meanwhile."""
+        for name in NAMES:
+            store.put(letter(name, fingerprint=name))
+
+            def work(number: int, name: str = name) -> None:
+                store.annotate(name, by="ada", owner="o" if number else None, note=None if number else "n")
+
+            in_threads(work, 2)
+        groups = store.groups(limit=1000).groups
+        assert {("o", "n")} == {(group.owner, group.note) for group in groups}
+
     @needs("processes")
     def test_many_processes_putting_and_resolving_letters_one_is_kept_of_each(
         self, store: DeadLetterStore, place: Place, colour: str
