@@ -139,6 +139,8 @@ def test_limit_that_is_no_count_is_named(limit):
         lambda: backend.claims.purge(datetime(2026, 1, 1, tzinfo=UTC), limit=limit),
         lambda: backend.retries.claim_due(limit, owner="me"),
         lambda: backend.circuits.lease_probe("ses", owner="p", limit=limit),
+        lambda: backend.redrives.jobs(limit=limit),
+        lambda: backend.redrives.audit(limit=limit),
     ):
         with pytest.raises(ConfigurationError) as caught:
             call()
@@ -204,6 +206,7 @@ def test_value_that_is_no_duration_is_named(held, value):
         lambda lease: backend.retries.claim_due(owner="me", lease=lease),
         lambda lease: backend.retries.extend(due, lease=lease),
         lambda lease: backend.circuits.lease_probe("ses", owner="p", lease=lease),
+        lambda lease: backend.redrives.hold("r-1", owner="me", lease=lease),
     )
     recoveries = (
         lambda recovery: backend.circuits.trip("ses", by="me", recovery=recovery),
@@ -234,9 +237,17 @@ def test_value_that_is_no_key_is_named(key):
         lambda: backend.claims.renew(key, 1),
         lambda: backend.claims.confirm(key),
         lambda: backend.claims.cancel(key),
+        lambda: backend.claims.reopen(key, stores.ReopenTerms(letter_id="k#1", generation=1)),
         lambda: backend.claims.get(key),
     ):
         with pytest.raises(InvalidMessageError, match=r"^the key "):
             call()
     with pytest.raises(InvalidMessageError, match=r"^the message id "):
         backend.retries.cancel(key)
+    for call in (
+        lambda: backend.redrives.get(key),
+        lambda: backend.redrives.change(key, lambda job, _: job),
+        lambda: backend.redrives.hold(key, owner="me", lease=30),
+    ):
+        with pytest.raises(InvalidMessageError, match=r"^the job_id "):
+            call()

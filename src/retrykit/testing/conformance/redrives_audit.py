@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import attrs
 import pytest
@@ -13,6 +14,13 @@ from .redrives_samples import BEGUN, entry, is_sound, job, pausing, resuming, st
 from .suite import StoreSuite, SuiteClock
 
 __all__ = ["RedriveAudit"]
+
+
+def _another(value: Any) -> Any:
+    """Return the next value of the same type."""
+    if isinstance(value, str):
+        return f"{value}."
+    return value + (1 if isinstance(value, int) else timedelta(milliseconds=1))
 
 
 class RedriveAudit(StoreSuite[RedriveStore]):
@@ -27,11 +35,8 @@ class RedriveAudit(StoreSuite[RedriveStore]):
     def test_note_repeated_is_one_entry(self, store: RedriveStore) -> None:
         """Its answer may be lost; one that differs in anything is another entry."""
         first = entry()
-        others = [
-            entry(**(attrs.asdict(first) | {name: f"{getattr(first, name)}."}))
-            for name in ("by", "action", "subject", "why", "result")
-        ]
-        expected = [first, *others, attrs.evolve(first, at=BEGUN + timedelta(milliseconds=1))]
+        fields = attrs.asdict(first)
+        expected = [first, *(entry(**(fields | {name: _another(value)})) for name, value in fields.items())]
         for each in (*expected, *expected):
             store.note(each)
         assert sorted(expected, key=lambda each: each.position) == list(store.audit())
