@@ -31,6 +31,7 @@ def call_async(port, wait=PATIENCE, options=(), body=b"x"):
     return asyncio.run(main())
 
 
+pytestmark = pytest.mark.usefixtures("swept")  # a fork that drops a channel waits for its thread, which is not there
 BOTH = pytest.mark.parametrize("ask", [call, call_async])
 
 
