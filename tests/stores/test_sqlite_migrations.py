@@ -227,6 +227,9 @@ def test_letter_that_a_process_of_the_version_before_puts_is_found_by_everything
     assert letters.top("state") == [("quarantined", 2), ("resolved", 1)]
     group = letters.group("v1:x")
     assert (3, {DeadLetterState.QUARANTINED: 2, DeadLetterState.RESOLVED: 1}) == (group.total, group.counts)
+    with contextlib.closing(sqlite3.connect(path)) as db:  # what a process of version 4 counts
+        seen = "SELECT state, sum(total) FROM retrykit_dead_letter_totals WHERE total > 0 GROUP BY state"
+        assert [("quarantined", 2), ("resolved", 1)] == db.execute(seen).fetchall()
     put_as_version_4(path, letter("later"))
     assert letters.annotate("v1:x", by="ada", note="known").note == "known"
     assert letters.purge(NOON + timedelta(days=1)) == 4

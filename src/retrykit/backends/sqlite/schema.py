@@ -1,7 +1,8 @@
 """The tables of the SQLite file, and how they grew from version to version.
 
-A migration adds tables, columns that may be empty, and triggers, and it changes indexes; it takes nothing away. So a process
-that still runs the version before may go on writing to a file that a newer one has migrated, and what it writes is complete.
+A migration adds tables, columns that may be empty, and triggers, and it changes indexes; it takes nothing away, though it may make
+a table anew that triggers alone write, with more columns. So a process that still runs the version before may go on with a file that
+a newer one has migrated: what it writes is complete, and what it reads is right.
 
 What has to be counted is counted by triggers, in the same transaction as the row that is counted, whoever writes it.
 """

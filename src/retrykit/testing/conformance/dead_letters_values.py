@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ...backends.memory import MemoryBackend
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...message import receive
-from ...stores.dead_letter_query import DeadLetterQuery
+from ...stores.dead_letter_query import EQUAL_FIELDS, DeadLetterQuery
 from ...stores.dead_letters import DeadLetterStore, Facet
 from ..strategies import letters
 from .dead_letters_samples import letter, query_of
@@ -130,8 +130,15 @@ class DeadLetterValues(StoreSuite[DeadLetterStore]):
                     kept = same(model.put(each))
                     assert kept == same(store.put(each)) == same(store.get(each.id))
                 sample = data.draw(st.sampled_from(given_)) if given_ else letter()
-                fields = data.draw(st.sets(st.sampled_from(["campaign_id", "provider", "error_class", "state"])))
-                query = query_of(**{field: getattr(sample, field) for field in fields})
+                fields = {
+                    name: getattr(sample, name)
+                    for name in data.draw(st.sets(st.sampled_from(EQUAL_FIELDS), max_size=3))
+                }
+                names = data.draw(st.sets(st.sampled_from(sorted(sample.attributes)))) if sample.attributes else ()
+                text = data.draw(st.sampled_from([None, sample.error_message or None, sample.decision.upper() or None]))
+                since = data.draw(st.sampled_from([None, sample.dead_lettered_at]))
+                attributes = {name: sample.attributes[name] for name in names}
+                query = query_of(**fields, attributes=attributes, text=text, since=since)
                 limit = data.draw(st.integers(1, 3))
                 assert same(_pages(model, query, limit)) == same(_pages(store, query, limit))
                 assert model.count(query) == store.count(query)
