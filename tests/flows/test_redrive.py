@@ -359,6 +359,26 @@ def test_canary_that_comes_to_no_end_pauses_the_redrive(scene: Scene) -> None:
     assert (R.DONE, 20) == ((ended := scene.to_the_end(job, runner)).state, ended.succeeded)
 
 
+def test_slice_that_comes_to_no_end_is_told(scene: Scene) -> None:
+    """Nothing follows until more of it has; the redrive says what it waits for."""
+    scene.die(60)
+    scene.broken = whole
+    job = scene.start(canary=5, patience="10m")
+    runner = scene.runner()
+    runner.step(job.id)
+    scene.work()
+    assert 15 == runner.step(job.id).put_back
+    scene.clock.advance("10m")
+    waiting = runner.step(job.id)
+    assert (15, R.RUNNING, "waits: 10 messages have not come to an end within 10m") == (
+        waiting.put_back,
+        waiting.state,
+        waiting.note,
+    )
+    scene.work()
+    assert (35, "") == ((after := runner.step(job.id)).put_back, after.note)
+
+
 def test_redrive_is_done_though_its_last_messages_wait_for_long(scene: Scene) -> None:
     """It says how many."""
     scene.die(3)

@@ -10,13 +10,14 @@ import sqlite3
 import threading
 
 from retrykit.backends.sqlite import SQLiteBackend
-from retrykit.stores import CircuitStore, ClaimStore, DeadLetterStore, DeliveryStore, RetryStore
+from retrykit.stores import CircuitStore, ClaimStore, DeadLetterStore, DeliveryStore, RedriveStore, RetryStore
 from retrykit.testing.conformance import (
     CircuitStoreSuite,
     ClaimStoreSuite,
     DeadLetterStoreSuite,
     DeliveryStoreSuite,
     Place,
+    RedriveStoreSuite,
     RetryStoreSuite,
 )
 
@@ -26,6 +27,7 @@ CONTRACTS = {
     "dead_letters": DeadLetterStore,
     "deliveries": DeliveryStore,
     "circuits": CircuitStore,
+    "redrives": RedriveStore,
 }
 
 
@@ -87,3 +89,6 @@ class TestJoinedClaims(Joined, ClaimStoreSuite): ...
 
 
 class TestJoinedRetries(Joined, RetryStoreSuite): ...
+
+
+class TestJoinedRedrives(Joined, RedriveStoreSuite): ...

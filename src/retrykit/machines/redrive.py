@@ -352,6 +352,9 @@ def observe(job: RedriveJob, token: int, endings: Mapping[str, Ending], now: dat
     failed = job.recent.count("f")
     if len(job.recent) >= _ENOUGH and failed > job.tolerance * len(job.recent):
         return _ended(job, RedriveState.STOPPED, f"{failed} of the last {len(job.recent)} messages failed again", now)
+    if not job.is_exhausted and _is_overdue(job, now) and len(job.watched) * 2 > job.size:
+        note = f"waits: {job.pending} messages have not come to an end within {short(job.patience)}"
+        job = attrs.evolve(job, note=note)
     return _finished(job, now)
 
 

@@ -534,6 +534,18 @@ class TestTextWithQuestionMarks(Mutant):
     caught_by = ("test_lone_surrogates_come_back_as_they_were", "test_hostile_text_comes_back_or_is_escaped")
 
 
+class StepsOverlooked(Redrives):
+    def _audit(self, limit: int, after: AuditEntry | None) -> Sequence[AuditEntry]:
+        entries = sorted(super()._audit(10**9, None), key=lambda entry: (-entry.at.timestamp(), entry.key))
+        begin = 0 if after is None else entries.index(after) + 1
+        return entries[begin : begin + limit]
+
+
+class TestAuditThatOverlooksSteps(Mutant):
+    broken = StepsOverlooked
+    caught_by = ("test_note_repeated_is_one_entry",)
+
+
 class SimilarOwners(Redrives):
     def _change(self, job_id: str, change: JobChange) -> RedriveJob | None:
         after = super()._change(job_id, change)
