@@ -24,8 +24,10 @@ def audit(backend: Backend, message: Message, accepted: int) -> ClaimRecord:
     assert delivery is not None, f"not in the delivery log: {record}"
     assert accepted <= 1, "sent twice"
     letters = backend.dead_letters.search(DeadLetterQuery(message_id=message.id)).letters
-    assert len(letters) <= 1, "two letters for one death"
+    assert len({letter.generation for letter in letters}) == len(letters), "two letters for one death"
     quarantined = [letter for letter in letters if letter.state is DeadLetterState.QUARANTINED]
+    assert all(letter.generation == record.generation for letter in quarantined), "an earlier letter still waits"
+    assert not any(letter.state is DeadLetterState.REDRIVING for letter in letters), "a letter was left behind"
     sent = delivery.status in ACCEPTED
     bounced = delivery.status is DeliveryStatus.BOUNCED_PERMANENT
     assert [sent, bool(quarantined), bounced].count(True) == 1, (record, delivery, letters)

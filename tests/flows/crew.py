@@ -61,6 +61,10 @@ class Crew:
         """Let a reconciler begin a run."""
         return self._join(Process(self.fleet.begin(self.fleet.reconciling())))
 
+    def redrive(self) -> Process:
+        """Let a runner of redrives begin a step on."""
+        return self._join(Process(self.fleet.begin(self.fleet.redriving())))
+
     def _join(self, process: Process) -> Process:
         self.processes.append(process)
         return process

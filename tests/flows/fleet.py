@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -19,9 +21,13 @@ from retrykit import (
     RetryScheduler,
 )
 from retrykit._steps import Steps
+from retrykit.dead_letter_queue import DeadLetterQueue
 from retrykit.delivery import NotAccepted, Sent
+from retrykit.errors import RedriveConflictError
+from retrykit.machines.redrive import RedriveState
 from retrykit.policy import Rng
 from retrykit.reconcile import AsyncReconciler, Reconciler, ReconcileReport
+from retrykit.redrive import AsyncRedriver, Redriver
 from retrykit.stores import AsyncBackend, Backend, as_async
 from retrykit.testing import ManualClock, Paused, run_until
 from retrykit.testing.harness import Drive
@@ -87,6 +93,7 @@ class Fleet:
         self.backend, self.clock, self.drive = stage.backend, stage.clock, stage.drive
         self.worlds: dict[str, World] = {}
         self.acceptances: list[tuple[str, datetime]] = []
+        self._runners = count(1)
         self.refusals = 0
         """How many publishes the application's queue refuses from now on."""
         options: dict[str, Any] = {"matrix": matrix, "lease": LEASE, "clock": stage.clock}
@@ -94,6 +101,8 @@ class Fleet:
         self.dispatcher: Dispatcher[None] | AsyncDispatcher[None]
         self.scheduler: RetryScheduler | AsyncRetryScheduler
         self.reconciler: Reconciler | AsyncReconciler
+        self.redriver: Redriver | AsyncRedriver
+        self.bench = DeadLetterQueue(stage.backend, clock=stage.clock)
         if stage.twin is None:
             asked = self.lookup if lookup else None
             self.dispatcher = Dispatcher(
@@ -101,6 +110,7 @@ class Fleet:
             )
             self.scheduler = RetryScheduler(stage.backend, self.publish, batch=batch, **timing)
             self.reconciler = Reconciler(stage.backend, lookup=asked, **options)
+            self.redriver = Redriver(stage.backend, **timing)
         else:
             awaited = self.lookup_later if lookup else None
             self.dispatcher = AsyncDispatcher(
@@ -108,6 +118,7 @@ class Fleet:
             )
             self.scheduler = AsyncRetryScheduler(stage.twin, self.publish_later, batch=batch, **timing)
             self.reconciler = AsyncReconciler(stage.twin, lookup=awaited, **options)
+            self.redriver = AsyncRedriver(stage.twin, **timing)
 
     def parse(self, message: Message) -> Message:
         """Parse, as the message's world says."""
@@ -152,6 +163,19 @@ class Fleet:
         """Return the flow of one run of the reconciler."""
         return self.reconciler._run_once(100)
 
+    def redriving(self) -> Steps[int]:
+        """Return the flow of one step on with every redrive, by a runner of its own."""
+        runner = copy.copy(self.redriver)
+        runner._owner = f"runner {next(self._runners)}"
+        return runner._run_once()
+
+    def start_redrive(self, canary: int) -> None:
+        """An operator has everything put back that waits, unless another redrive is active."""
+        plan = self.bench.plan(everything=True)
+        with suppress(RedriveConflictError):
+            if plan.count:
+                self.bench.redrive(plan, root_cause="repaired", by="ada", canary=canary)
+
     def is_sending(self, worker: Paused[Any]) -> bool:
         """Tell whether a worker is inside its send: it has to end before its lease does."""
         return worker.step is not None and worker.step.fn in (self.send, self.send_later)
@@ -166,6 +190,15 @@ class Fleet:
                     world.look_at_log()
             if self.begin(self.scheduling()).finish():
                 continue
+            running = [job for job in self.backend.redrives.jobs(active=True) if job.state is RedriveState.RUNNING]
+            if running:
+                self.begin(self.redriving()).finish()
+                if (
+                    self.backend.redrives.get(running[0].id) == running[0]
+                    or not self.backend.retries.stats().next_due_at
+                ):
+                    self.clock.advance(LEASE)
+                    continue
             next_due = self.backend.retries.stats().next_due_at
             if next_due is None:
                 return

@@ -24,9 +24,10 @@ class Schedule:
     Args:
         fleet: with its worlds.
         rng: draws everything.
+        redrives: whether operators put dead letters back.
     """
 
-    def __init__(self, fleet: Fleet, rng: Random) -> None:
+    def __init__(self, fleet: Fleet, rng: Random, *, redrives: bool = False) -> None:
         self.fleet = fleet
         self.rng = rng
         self.crew = Crew(fleet)
@@ -48,6 +49,8 @@ class Schedule:
             self.pause: 1,
             self.resume: 3,
         }
+        if redrives:
+            self.actions |= {self.put_back: 8, self.redrive: 20}
 
     def play(self, actions: int) -> None:
         """Make so many actions, end every process, let the rest run on, and check every message."""
@@ -78,6 +81,15 @@ class Schedule:
         """A reconciler begins a run."""
         if len(self.crew.processes) < MOST:
             self.crew.reconcile()
+
+    def put_back(self) -> None:
+        """An operator has what died put back."""
+        self.fleet.start_redrive(self.rng.choice([0, 1, 3]))
+
+    def redrive(self) -> None:
+        """A runner begins a step on."""
+        if len(self.crew.processes) < MOST:
+            self.crew.redrive()
 
     def step(self) -> None:
         """A process makes a step, or many while the others stand still."""
@@ -130,27 +142,28 @@ class Schedule:
         self.fleet.backend.circuits.resume("campaign:spring")
 
 
-def play(stage: Stage, seed: int) -> Fleet:
+def play(stage: Stage, seed: int, *, redrives: bool = False) -> Fleet:
     """Play the schedule of a seed on up to twenty messages; an assertion that fails names the seed."""
     rng = Random(seed)
+    outcomes = OUTCOMES + (["refused", "bug"] * len(OUTCOMES) if redrives else [])  # many have to die
     fleet = Fleet(stage, rng=rng, batch=rng.choice([1, 3, 100]))
     for number in range(rng.choice([1, 2, 3, 5, 10, 20])):
         World(
             fleet,
-            rng.choices(OUTCOMES, k=rng.choice([0, 0, 1, 1, 2, 4, 9])),
+            rng.choices(outcomes, k=rng.choice([0, 0, 1, 1, 2, 4, 9])),
             kills=rng.random() < 0.05,
             lookups=rng.choices(["cannot tell", "down", "truth"], k=rng.choice([0, 0, 1, 3])),
             key=f"{seed}-{number}",
         )
     try:
-        Schedule(fleet, rng).play(rng.randint(20, 60) + 15 * len(fleet.worlds))
+        Schedule(fleet, rng, redrives=redrives).play(rng.randint(20, 60) + 15 * len(fleet.worlds))
     except AssertionError as error:
         raise AssertionError(f"seed {seed}, {len(fleet.worlds)} messages: {error}") from error
     return fleet
 
 
-def play_in_memory(seed: int, drive: Drive | None = None) -> Fleet:
+def play_in_memory(seed: int, drive: Drive | None = None, *, redrives: bool = False) -> Fleet:
     """Play the schedule of a seed on a memory backend of its own."""
     clock = ManualClock()
     with on_stage(MemoryBackend(clock=clock), clock, drive) as stage:
-        return play(stage, seed)
+        return play(stage, seed, redrives=redrives)

@@ -49,6 +49,29 @@ def test_schedule_drawn_at_random_asynchronous_every_message_ends_in_one_place(
         play_in_memory(seed, awaiting)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_schedule_with_redrives_every_message_ends_in_one_place(part: int, scale: Callable[[int], int]) -> None:
+    """20,000 schedules in a soak, in which operators have what died put back, by any number of runners that die as well."""
+    count = scale(20_000 // PARTS)
+    for seed in range(3_000_000 + part * count, 3_000_000 + (part + 1) * count):
+        play_in_memory(seed, redrives=True)
+
+
+def test_schedules_with_redrives_put_messages_back() -> None:
+    """Some that are sent then, some that die again, and redrives that are stopped."""
+    met: Counter[str] = Counter()
+    for seed in range(40):
+        fleet = play_in_memory(seed, redrives=True)
+        met.update(job.state.value for job in fleet.backend.redrives.jobs(limit=100))
+        for world in fleet.worlds.values():
+            record = fleet.backend.claims.get(world.key)
+            assert record is not None
+            if record.generation > 1:
+                met[f"put back, then {record.disposition}"] += 1
+    assert {"done", "stopped", "put back, then sent", "put back, then held_for_review"} <= met.keys()
+
+
 def test_schedule_of_a_seed_played_again_is_the_same() -> None:
     """A seed that failed can be played again."""
 

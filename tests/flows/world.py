@@ -117,7 +117,8 @@ class World:
             waited = (self.clock.now() - attempt.failed_at).total_seconds()
             if attempt.action is Action.RETRY and waited < attempt.delay - PRECISION:
                 self.violations.append(f"a try after {waited} s of a wait of {attempt.delay} s")
-        if self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters:
+        letters = self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters
+        if record is None or any(letter.generation >= record.generation for letter in letters):
             self.violations.append("sent while it stands in the dead letters")
         if delivery is not None and delivery.status is DeliveryStatus.BOUNCED_PERMANENT:
             self.violations.append("sent although it bounced")
@@ -199,8 +200,11 @@ class World:
             assert recent == 3, f"condemned after {recent} crashes"
         if self.kills:
             assert record.reason is DeadLetterReason.POISON_MESSAGE, "a killer that is not condemned"
-        for letter in self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters:
-            assert (letter.state is DeadLetterState.RESOLVED) == (record.disposition is DispositionKind.SENT)
+        letters = self.backend.dead_letters.search(DeadLetterQuery(message_id=self.key)).letters
+        resolved = [letter.generation for letter in letters if letter.state is DeadLetterState.RESOLVED]
+        last = max((letter.generation for letter in letters), default=0)
+        assert (last in resolved) == (last > 0 and record.disposition is DispositionKind.SENT)
+        assert not resolved or record.disposition is DispositionKind.SENT
         assert record.disposition is not None
         return record.disposition
 
