@@ -78,7 +78,7 @@ class DeadLetters(DeadLetterStore):
                     "UPDATE retrykit_dead_letters SET state = ?, record = ? WHERE id = ?",
                     (changed.state.value, changed.to_json(), text(letter_id)),
                 )
-                add_up_when_due(db)
+                self._add_up(db)
             return changed
 
     def _get(self, letter_id: str) -> DeadLetter | None:
