@@ -175,12 +175,12 @@ def _report(audit: Audit, path: Path, elapsed: float) -> None:
         console.print("\nOne of them in full:")
         console.print(json.dumps(letter.to_dict(), indent=2, ensure_ascii=False), markup=False, soft_wrap=True)
     console.print(
-        f"\nLook further: the store is {path}. In Python:\n"
-        f"  from retrykit.backends.sqlite import SQLiteBackend\n"
-        f"  from retrykit.stores import DeadLetterQuery\n"
-        f"  backend = SQLiteBackend({str(path)!r})\n"
-        f'  backend.dead_letters.search(DeadLetterQuery(error_class="mailbox_full")).letters\n'
-        f'  backend.dead_letters.top("campaign_id"), backend.deliveries.counts(), backend.retries.stats()',
+        f"\nLook further: the store is {path}. For example:\n"
+        f"  export RETRYKIT_URL=sqlite:///{path}\n"
+        "  retrykit runbook\n"
+        "  retrykit dlq groups\n"
+        "  retrykit dlq list class:mailbox_full\n"
+        "  retrykit deliveries",
         markup=False,
         soft_wrap=True,
     )
