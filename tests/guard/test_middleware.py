@@ -11,7 +11,7 @@ from retrykit.errors import ConfigurationError, StoreUnavailableError
 from retrykit.guard import AsyncIdempotencyGuard
 from retrykit.guard.middleware import IdempotencyMiddleware
 from tests.colours import both_loops
-from tests.guard.guards import Awaited, memory
+from tests.guard.guards import Awaited, memory, stored
 
 
 class App:
@@ -107,7 +107,7 @@ def test_request_that_breaks_the_rules_is_refused(runner: Any) -> None:
     assert problem(request(middleware, runner, key("a"), key("b"))) == (400, "no usable key")
     assert problem(request(middleware, runner, key("x" * 300))) == (400, "no usable key")
     assert problem(request(middleware, runner, key("k"), body=[b"12345"])) == (413, "too large")
-    store.claim("busy", owner="other", lease=30, sending=True)
+    store.claim(stored("busy"), owner="other", lease=30, sending=True)
     answer = request(middleware, runner, key("busy"))
     assert (problem(answer), answer[1][b"retry-after"]) == ((409, "in progress"), b"30")
     assert app.bodies == []
@@ -183,7 +183,7 @@ def test_error_of_the_configuration_comes_through(runner: Any) -> None:
         raise ConfigurationError("recover")
 
     store = memory()
-    store.confirm("k")
+    store.confirm(stored("k"))
     middleware = made(App(), store, guard={"recover": recover})
     with pytest.raises(ConfigurationError, match="recover"):
         request(middleware, runner, key("k"))

@@ -33,7 +33,7 @@ from retrykit.guard.middleware import IdempotencyMiddleware
 from retrykit.stores import Claimed, ClaimState, as_async
 from retrykit.testing import ManualClock
 from tests.colours import both_loops, cancel, hang, run_asyncio, trio
-from tests.guard.guards import Awaited, every_colour
+from tests.guard.guards import Awaited, every_colour, stored
 from tests.guard.test_renewal import until, until_async
 
 
@@ -72,7 +72,7 @@ class Shop:
         return self.backend.using(self.db).claims
 
     def state(self, key: str) -> ClaimState:
-        record = self.backend.claims.get(key)
+        record = self.backend.claims.get(stored(key))
         assert record is not None
         return record.state
 
@@ -181,7 +181,7 @@ def test_caller_that_was_lost_has_done_nothing_and_the_next_call_is_made(
     make: Any, shop: Shop, clock: ManualClock
 ) -> None:
     """Once its lease has ended; nobody has to find out anything."""
-    assert type(shop.backend.claims.claim("k", owner="lost", lease=30)) is Claimed
+    assert type(shop.backend.claims.claim(stored("k"), owner="lost", lease=30)) is Claimed
     made = make(shop.backend.claims, transactional=True, clock=clock)
     with pytest.raises(AlreadyInProgressError):
         made.call("k", shop.place, made)

@@ -73,7 +73,8 @@ class IdempotencyGuard:
     Safe to share between threads. Two round trips to the store for a call, one for a repetition.
 
     Args:
-        store: the claims, of any backend: `backend.claims`. Keys of guards that share a store need a namespace each.
+        store: the claims, of any backend: `backend.claims`. Guards that share a store need a namespace each, or their keys are the same
+            keys; a message's id and a guard's key never are.
         options: see `GuardOptions`.
 
     Raises:
@@ -103,7 +104,7 @@ class IdempotencyGuard:
         """Call a function, unless that was done under the key before.
 
         Args:
-            key: 1 to 255 characters, its namespace included.
+            key: 1 to 253 characters, its namespace included.
             fn: what is to happen once.
             args: its arguments.
             kwargs: its arguments by name.
@@ -117,6 +118,8 @@ class IdempotencyGuard:
             ResultLostError: it was done, and what it gave is not on record.
             StoredFailureError: it failed for good.
             StoreError: the store failed before anything was done.
+            InvalidMessageError: the key is not allowed: not text, empty, too long, or with a NUL, a lone surrogate or a
+                record separator (U+001E) in it.
             ConfigurationError: the call of a transactional guard returned without `complete`.
         """
         if is_async(fn):
@@ -162,14 +165,17 @@ class IdempotencyGuard:
         """
         run(self._flow.complete(hold, result, within))
 
-    def confirm(self, key: str, provider_id: str | None = None) -> None:
+    def confirm(self, key: str, provider_id: str | None = None) -> bool:
         """Say that the effect of an unknown call has happened; a repetition then asks `recover=` for its result.
 
         Args:
             key: as for `call`.
             provider_id: the other side's id of it.
+
+        Returns:
+            Whether the key was unknown, and is done now; False leaves it as it is: never used, in progress, or settled.
         """
-        run(self._flow.confirm(key, provider_id))
+        return run(self._flow.confirm(key, provider_id))
 
     def release(self, key: str) -> bool:
         """Say that the effect of an unknown call has not happened: the next call is made.
@@ -307,9 +313,9 @@ class AsyncIdempotencyGuard:
         """
         await arun(self._flow.complete(hold, result, within))
 
-    async def confirm(self, key: str, provider_id: str | None = None) -> None:
+    async def confirm(self, key: str, provider_id: str | None = None) -> bool:
         """Say that the effect of an unknown call has happened, as `IdempotencyGuard.confirm`."""
-        await arun(self._flow.confirm(key, provider_id))
+        return await arun(self._flow.confirm(key, provider_id))
 
     async def release(self, key: str) -> bool:
         """Say that the effect of an unknown call has not happened, as `IdempotencyGuard.release`."""

@@ -44,7 +44,6 @@ from ..failure import ErrorGroup, Failure, Outcome
 from ..lease import new_owner
 from ..machines import claim as machine
 from ..machines.claim import ClaimRecord
-from ..message import check_id
 from ..retrying.functions import check_parts, refuse_awaitable
 from ..stores.claims import (
     AsyncClaimStore,
@@ -60,6 +59,7 @@ from ..stores.claims import (
 from ..times import Duration, seconds
 from .hold import Hold
 from .hold import _current as current  # pyright: ignore[reportPrivateUsage]
+from .keys import Keys
 from .renewal import AsyncRenewals, Renewals
 
 __all__ = ["GuardFlow", "GuardOptions", "OnUnknown"]
@@ -104,15 +104,16 @@ class GuardOptions(TypedDict, total=False):
     wait: Duration
     """How long to wait for another who is at work under the same key, before `AlreadyInProgressError`. Default: not at all."""
     namespace: str
-    """Put before all keys, such as a tenant's name: one key in two namespaces is two keys. Default none."""
+    """What the keys belong to, such as a tenant's name: one key in two namespaces is two keys. It has up to 252 characters, and 253
+    together with a key. Default none."""
     lookup: StatusLookup | AsyncStatusLookup | None
     """Asks the other side whether a call whose outcome is unknown had its effect. Default none."""
     recover: Callable[[str | None], object] | None
     """Makes the result of a call that is known to be done and whose result is not on record, from the other side's id (None where
     that is not known). Default none: `ResultLostError`."""
     on_unknown: OnUnknown
-    """What becomes of a call whose predecessor may have had its effect, where nobody can tell: "raise" `OutcomeUnknownError`, or
-    "repeat" it, for calls that may happen twice. Default "raise"."""
+    """What becomes of a call whose predecessor may have had its effect, where nobody can tell, the lookup included: "raise"
+    `OutcomeUnknownError`, or "repeat" it, for calls that may happen twice. Default "raise"."""
     keeps: Collection[ErrorGroup]
     """Groups of failures that are kept as the answer, as a result is: `StoredFailureError` from then on. Others leave the key free
     if they had no effect. Default: the recipient and the content for good."""
@@ -141,7 +142,7 @@ class _Checked:
     lease: float = attrs.field(default=30.0, converter=_lease)
     ttl: float | None = attrs.field(default=86_400.0, converter=_ttl)
     wait: float = attrs.field(default=0.0, converter=_wait)
-    namespace: str = ""
+    namespace: Keys = attrs.field(default="", converter=Keys)
     lookup: StatusLookup | AsyncStatusLookup | None = None
     recover: Callable[[str | None], object] | None = None
     on_unknown: OnUnknown = "raise"
@@ -160,8 +161,6 @@ class _Checked:
         check_parts(classifier=self.classifier, clock=self.clock)
         if self.on_unknown not in _ALLOWED_UNKNOWN:
             raise ConfigurationError(f"on_unknown is {self.on_unknown!r}; allowed are 'raise' and 'repeat'")
-        if not isinstance(self.namespace, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"namespace is {self.namespace!r}; allowed is text")
         if not isinstance(self.transactional, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"transactional is {self.transactional!r}; allowed are True and False")
         for name in ("lookup", "recover", "encode", "decode"):
@@ -205,6 +204,11 @@ class GuardFlow:
         """Whether calls are completed by `complete`."""
         return self._options.transactional
 
+    @property
+    def room(self) -> int:
+        """Characters that a key may have."""
+        return self._options.namespace.room
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
@@ -227,22 +231,25 @@ class GuardFlow:
         Returns:
             The hold; with it, where the work is to be done, what ends it.
         """
-        options, store_key = self._options, self._store_key(key)
+        options, store_key = self._options, self._options.namespace.stored(key)
         owner = f"{self._owner}/{next(self._holds)}"
         fingerprint = None if payload is None else _digest(payload)
         clock, began, pause = self._time(), self._time().monotonic(), _FIRST_PAUSE
         while True:
             deadline = monotonic() + options.lease
-            answer = yield from do(
-                self._store.claim,
-                store_key,
-                owner=owner,
-                fingerprint=fingerprint,
-                lease=options.lease,
-                poison=_NEVER,
-                sending=not options.transactional,
-                ttl=options.ttl,
-            )
+            try:
+                answer = yield from do(
+                    self._store.claim,
+                    store_key,
+                    owner=owner,
+                    fingerprint=fingerprint,
+                    lease=options.lease,
+                    poison=_NEVER,
+                    sending=not options.transactional,
+                    ttl=options.ttl,
+                )
+            except FingerprintMismatchError:
+                raise FingerprintMismatchError(key) from None
             match answer:
                 case Claimed(record):
                     hold = Hold(key, store_key, record, deadline, is_new=True)
@@ -260,13 +267,8 @@ class GuardFlow:
                         raise AlreadyInProgressError(key, (until - clock.now()).total_seconds())
                     yield from do(self._sleep(clock), min(pause, left))
                     pause = min(pause * 2, _LONGEST_PAUSE)
-                case Replaced():  # a message's key, whose payload was repaired
+                case Replaced():  # somebody has put the call back with another payload
                     raise FingerprintMismatchError(key)
-
-    def _store_key(self, key: str) -> str:
-        if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"the idempotency key is {key!r}; allowed is text of 1 to 255 characters")
-        return check_id(f"{self._options.namespace}/{key}" if self._options.namespace else key, "key")
 
     def _replayed(self, key: str, record: ClaimRecord) -> object:
         """Return what the call gave when it was done."""
@@ -371,7 +373,8 @@ class GuardFlow:
             failure = attrs.evolve(
                 failure, outcome=Outcome.NOT_SENT
             )  # else `complete` has settled it, and this is refused
-        may_have_happened = failure.outcome is Outcome.UNKNOWN and self._options.on_unknown == "raise"
+        asks = self._options.on_unknown == "raise" or self._options.lookup is not None
+        may_have_happened = failure.outcome is Outcome.UNKNOWN and asks
         if not may_have_happened and failure.group not in self._options.keeps:
             return machine.released(record, failure, failed_at=now)
         action = Action.VERIFY if may_have_happened else Action.DISCARD
@@ -385,19 +388,21 @@ class GuardFlow:
         except ValueError:  # a block that was entered in another context
             pass
 
-    def confirm(self, key: str, provider_id: str | None) -> Steps[None]:
-        """Record that the effect of a call is known to have happened."""
-        yield from do(self._store.confirm, self._store_key(key), provider_id=provider_id)
+    def confirm(self, key: str, provider_id: str | None) -> Steps[bool]:
+        """Record that the effect of an unknown call is known to have happened; False where that is not asked."""
+        return self._say(key, lambda record: machine.sent(record, provider_id=provider_id))
 
     def release(self, key: str) -> Steps[bool]:
-        """Record that the effect of a call is known not to have happened; False where that is not asked."""
-        store_key = self._store_key(key)
-        owner = f"{self._owner}/{next(self._holds)}"
+        """Record that the effect of an unknown call is known not to have happened; False where that is not asked."""
+        decision = Decision(Action.RETRY, 0.0, "released: it was not done")
+        return self._say(key, lambda record: machine.decided(record, decision))
+
+    def _say(self, key: str, following: Callable[[ClaimRecord], ClaimRecord]) -> Steps[bool]:
+        store_key, owner = self._options.namespace.stored(key), f"{self._owner}/{next(self._holds)}"
         record = yield from do(self._store.claim_unknown, store_key, owner=owner, lease=self._options.lease)
         if record is None:
             return False
-        settled = machine.decided(record, Decision(Action.RETRY, 0.0, "released: it was not done"))
-        return (yield from do(self._store.settle, settled, record.seq)) is not None
+        return (yield from do(self._store.settle, following(record), record.seq)) is not None
 
     def _find_out(self, key: str, record: ClaimRecord) -> Steps[None]:
         """Ask whether an earlier call had its effect; come back when the key may be claimed again.
@@ -416,7 +421,7 @@ class GuardFlow:
         if isinstance(found, Sent):
             yield from do(self._store.confirm, record.key, provider=found.provider, provider_id=found.provider_id)
             return
-        if found is not None or (self._options.lookup is None and self._options.on_unknown == "repeat"):
+        if found is not None or self._options.on_unknown == "repeat":
             reason = "it was not done" if found is not None else "repeated by choice"
             decision = Decision(Action.RETRY, 0.0, reason)
             yield from do(self._store.settle, machine.decided(record, decision), record.seq)

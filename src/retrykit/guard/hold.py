@@ -23,7 +23,7 @@ class Hold:
         self.key: Final = key
         """As the caller gave it: hand it to the provider, so that it can recognise a repetition too."""
         self.store_key: Final = store_key
-        """As it stands in the store, with its namespace."""
+        """As it stands in the store, with its namespace, and apart from the ids of messages."""
         self.record: Final = record
         """The claim."""
         self.is_new: Final = is_new
