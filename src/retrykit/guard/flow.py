@@ -82,6 +82,10 @@ def _ttl(value: Duration | None) -> float | None:
     return None if value is None else seconds(value, "ttl", positive=True)
 
 
+def _namespace(value: str) -> Keys:
+    return Keys(value)
+
+
 def _wait(value: Duration) -> float:
     return seconds(value, "wait")
 
@@ -142,7 +146,7 @@ class _Checked:
     lease: float = attrs.field(default=30.0, converter=_lease)
     ttl: float | None = attrs.field(default=86_400.0, converter=_ttl)
     wait: float = attrs.field(default=0.0, converter=_wait)
-    namespace: Keys = attrs.field(default="", converter=Keys)
+    namespace: Keys = attrs.field(default="", converter=_namespace)
     lookup: StatusLookup | AsyncStatusLookup | None = None
     recover: Callable[[str | None], object] | None = None
     on_unknown: OnUnknown = "raise"
