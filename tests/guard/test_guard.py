@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from retrykit import Dispatcher, ErrorClass, Message, Outcome, TaggedError
 from retrykit.backends.memory import MemoryBackend
+from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.decision import DispositionKind
 from retrykit.delivery.lookup import NotAccepted, Sent
 from retrykit.errors import (
@@ -26,8 +28,9 @@ from retrykit.errors import (
 from retrykit.events import OutcomeVerified
 from retrykit.guard import AsyncIdempotencyGuard, IdempotencyGuard, current_hold
 from retrykit.reconcile import Reconciler
-from retrykit.stores import ClaimState, ReopenTerms
+from retrykit.stores import ClaimState, ReopenTerms, as_async
 from retrykit.testing import manual_clock
+from tests.colours import run_asyncio
 from tests.guard.guards import Awaited, Work, coroutine, every_colour, memory, stored
 
 
@@ -643,3 +646,15 @@ def test_payload_that_a_repair_has_replaced_is_refused() -> None:
     store.reopen(stored("k"), ReopenTerms(letter_id="k#1", generation=1, fingerprint="that of the repair"))
     with pytest.raises(FingerprintMismatchError), guard.hold("k", payload={"to": "old"}):
         pass
+
+
+def test_store_that_would_block_the_event_loop_is_refused(tmp_path: Path) -> None:
+    """Whatever it is; its asynchronous twin is taken."""
+    for backend in (MemoryBackend(), SQLiteBackend(tmp_path / "claims.db")):
+        with pytest.raises(ConfigurationError, match=r"event loop wait; allowed is .* as_async\(backend\)\.claims"):
+            AsyncIdempotencyGuard(backend.claims)  # type: ignore[arg-type]
+        guard = AsyncIdempotencyGuard(as_async(backend).claims)
+        assert run_asyncio(lambda: guard.call("k", coroutine(Work("receipt")))) == "receipt"  # noqa: B023
+        backend.close()
+    with pytest.raises(ConfigurationError, match=r"allowed is a store of claims: backend\.claims"):
+        AsyncIdempotencyGuard(None)  # type: ignore[arg-type]

@@ -286,7 +286,10 @@ class Holding(_Held):
 
 
 class AsyncIdempotencyGuard:
-    """`IdempotencyGuard` for asynchronous callers, under asyncio and trio: the same arguments, answers and guarantees.
+    """`IdempotencyGuard` for asynchronous callers, under asyncio and trio: the same options, answers and guarantees.
+
+    The store is an asynchronous one, `as_async(backend).claims` or `open_async_backend(...).claims`; any other is a `ConfigurationError`,
+    since each of its calls would let the event loop wait.
 
     A call that is cancelled leaves an unknown outcome behind, as one whose process died; a transactional one has done nothing, and
     is made again once its lease has ended.
@@ -296,6 +299,11 @@ class AsyncIdempotencyGuard:
         def renewals(lease: float) -> AsyncRenewals:
             return AsyncRenewals(lease, lambda hold: store.renew(hold.store_key, hold.record.seq, lease=lease))
 
+        if callable(getattr(store, "claim", None)) and not is_async(store.claim):
+            raise ConfigurationError(
+                f"store is {store!r}, each call of which would let the event loop wait; allowed is an asynchronous one: "
+                "as_async(backend).claims"
+            )
         self._flow = GuardFlow(store, renewals, lambda clock: clock.sleep_async, options)
 
     async def call(self, key: str, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -82,10 +82,6 @@ def _ttl(value: Duration | None) -> float | None:
     return None if value is None else seconds(value, "ttl", positive=True)
 
 
-def _namespace(value: str) -> Keys:
-    return Keys(value)
-
-
 def _wait(value: Duration) -> float:
     return seconds(value, "wait")
 
@@ -146,7 +142,7 @@ class _Checked:
     lease: float = attrs.field(default=30.0, converter=_lease)
     ttl: float | None = attrs.field(default=86_400.0, converter=_ttl)
     wait: float = attrs.field(default=0.0, converter=_wait)
-    namespace: Keys = attrs.field(default="", converter=_namespace)
+    namespace: str = ""
     lookup: StatusLookup | AsyncStatusLookup | None = None
     recover: Callable[[str | None], object] | None = None
     on_unknown: OnUnknown = "raise"
@@ -197,6 +193,7 @@ class GuardFlow:
             allowed = ", ".join(GuardOptions.__annotations__)
             raise TypeError(f"a guard has no option {min(unknown)!r}; allowed are {allowed}")
         self._options: Final = _Checked(**options)
+        self._keys: Final = Keys(self._options.namespace)
         self._store: Final = store
         self._renewals: Final = renewals(self._options.lease)
         self._sleep: Final = sleep
@@ -211,7 +208,7 @@ class GuardFlow:
     @property
     def room(self) -> int:
         """Characters that a key may have."""
-        return self._options.namespace.room
+        return self._keys.room
 
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
@@ -235,7 +232,7 @@ class GuardFlow:
         Returns:
             The hold; with it, where the work is to be done, what ends it.
         """
-        options, store_key = self._options, self._options.namespace.stored(key)
+        options, store_key = self._options, self._keys.stored(key)
         owner = f"{self._owner}/{next(self._holds)}"
         fingerprint = None if payload is None else _digest(payload)
         clock, began, pause = self._time(), self._time().monotonic(), _FIRST_PAUSE
@@ -402,7 +399,7 @@ class GuardFlow:
         return self._say(key, lambda record: machine.decided(record, decision))
 
     def _say(self, key: str, following: Callable[[ClaimRecord], ClaimRecord]) -> Steps[bool]:
-        store_key, owner = self._options.namespace.stored(key), f"{self._owner}/{next(self._holds)}"
+        store_key, owner = self._keys.stored(key), f"{self._owner}/{next(self._holds)}"
         record = yield from do(self._store.claim_unknown, store_key, owner=owner, lease=self._options.lease)
         if record is None:
             return False
