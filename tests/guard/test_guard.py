@@ -31,7 +31,7 @@ from retrykit.reconcile import Reconciler
 from retrykit.stores import ClaimState, ReopenTerms, as_async
 from retrykit.testing import manual_clock
 from tests.colours import run_asyncio
-from tests.guard.guards import Awaited, Work, coroutine, every_colour, memory, stored
+from tests.guard.guards import Awaited, Sync, Work, coroutine, every_colour, memory, stored
 
 
 class DeclinedError(TaggedError):
@@ -502,6 +502,13 @@ def test_interrupted_call_is_unknown() -> None:
         ({"lookup": 5}, "lookup is 5; allowed is a function"),
         ({"encode": None}, "encode is None"),
         ({"classifier": 5}, "classifier is 5"),
+        ({"keeps": ["nonsense"]}, r"keeps is \['nonsense'\]; allowed is a list of groups of failures: 'transient"),
+        ({"keeps": 5}, "keeps is 5; allowed is a list of groups"),
+        (
+            {"transactional": True, "lookup": print},
+            "the guard is transactional and has lookup=; allowed is one of them",
+        ),
+        ({"transactional": True, "on_unknown": "repeat"}, "the guard is transactional and has on_unknown="),
         ({"on_event": print}, "on_event"),
     ],
 )
@@ -524,8 +531,6 @@ def test_what_cannot_be_decorated_is_refused() -> None:
         guard(key=str, fingerprint=["too"])(lambda to, body: None)
     with pytest.raises(TypeError, match="a guard has no option 'lese'; allowed are lease"):
         IdempotencyGuard(memory(), lese=5)  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="nonsense"):
-        IdempotencyGuard(memory(), keeps=["nonsense"])  # type: ignore[list-item]
 
 
 def test_groups_that_are_kept_may_be_none() -> None:
@@ -575,8 +580,9 @@ def test_function_whose_answer_would_have_to_be_awaited_is_refused() -> None:
     fetch = coroutine(Work())
     with pytest.raises(TypeError, match="use AsyncIdempotencyGuard"):
         guard.call("k", fetch)
-    with pytest.raises(TypeError, match="returned an awaitable"):
+    with pytest.raises(TypeError, match=r"<lambda> at .* returned an awaitable") as caught:
         guard.call("k", lambda: fetch())
+    assert type(caught.value) is TypeError
     assert guard.call("k", Work()) == "receipt"
     assert guard.call("len", len, "abc") == 3
     with pytest.raises(TypeError):
@@ -619,6 +625,7 @@ def test_confirmation_of_what_is_not_unknown_changes_nothing(make: Any) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
+        ({"key": "order"}, "key is 'order'; allowed is a function"),
         ({"fingerprint": 5}, "fingerprint is 5; allowed is a list of names"),
         ({"fingerprint": "order"}, "fingerprint is 'order'; allowed is a list of names"),
         ({"pass_key": "zzz"}, "pass_key is 'zzz'; allowed is the name of a parameter of .*: order"),
@@ -627,7 +634,10 @@ def test_confirmation_of_what_is_not_unknown_changes_nothing(make: Any) -> None:
 def test_decoration_that_cannot_work_is_refused(how: Any, message: str) -> None:
     """When the function is decorated, not at the first call."""
     with pytest.raises(ConfigurationError, match=message):
-        IdempotencyGuard(memory())(key=str, **how)(lambda order: order)
+        IdempotencyGuard(memory())(**{"key": str, **how})(lambda order: order)
+    if "key" in how:
+        with pytest.raises(ConfigurationError, match=message):
+            AsyncIdempotencyGuard(Awaited(memory()))(**how)(coroutine(print))  # type: ignore[arg-type]
 
 
 def test_store_that_is_none_is_refused() -> None:
@@ -658,3 +668,37 @@ def test_store_that_would_block_the_event_loop_is_refused(tmp_path: Path) -> Non
         backend.close()
     with pytest.raises(ConfigurationError, match=r"allowed is a store of claims: backend\.claims"):
         AsyncIdempotencyGuard(None)  # type: ignore[arg-type]
+
+
+@every_colour
+def test_call_of_a_generator_function_is_refused(make: Any) -> None:
+    """It would do nothing yet, and count as done; the key is free."""
+
+    def items() -> Any:
+        yield work()
+
+    async def more() -> Any:
+        yield work()
+
+    guard, work = make(memory()), Work()
+    for fn in (items, more):
+        with pytest.raises(TypeError, match="is a generator function, whose call does nothing yet"):
+            guard.guard.call("k", fn) if isinstance(guard, Sync) else run_asyncio(lambda: guard.guard.call("k", fn))  # noqa: B023
+    assert (work.calls, guard.store.get(stored("k"))) == (0, None)
+
+
+@every_colour
+def test_mismatch_of_a_call_speaks_of_its_key(make: Any) -> None:
+    """As the caller gave it, not as it stands in the store."""
+    call = make(memory(), namespace="ns").decorated(lambda to: to, key=lambda to: "k", fingerprint=["to"])
+    call("ada")
+    with pytest.raises(FingerprintMismatchError, match="the key 'k' was already used for another payload") as caught:
+        call("bob")
+    assert caught.value.key == "k"
+
+
+def test_block_that_was_not_entered_cannot_be_left() -> None:
+    """By name, and with what to do."""
+    block = IdempotencyGuard(memory()).hold("k")
+    with pytest.raises(ConfigurationError, match="the block of the key 'k' is left, and was not entered"):
+        block.__exit__(None, None, None)

@@ -438,3 +438,46 @@ def test_renewal_that_waits_for_the_transaction_does_not_disturb_it(
     assert (store.renewals, holds[0].is_lost, caplog.text) == (seen, False, "")
     assert (shop.orders, shop.state("k")) == (["1"], ClaimState.DONE)
     shop.close()
+
+
+@every_colour
+def test_call_that_is_completed_twice_is_told_so(make: Any, shop: Shop) -> None:
+    """Nobody has taken over: the first result stands, and the same one again changes nothing."""
+    made = make(shop.backend.claims, transactional=True)
+
+    def twice() -> object:
+        with shop.db:
+            shop.db.execute("INSERT INTO orders VALUES ('k')")
+            hold = current_hold()
+            for _ in range(2):
+                made.complete(hold, "first", within=shop.within)
+            with pytest.raises(ConfigurationError, match="<Hold 'k'> was completed before, with another result"):
+                made.complete(hold, "second", within=shop.within)
+            assert hold is not None
+            assert not hold.is_lost
+        return "first"
+
+    assert [made.call("k", twice) for _ in range(2)] == ["first"] * 2
+    assert shop.orders == ["k"]
+
+
+@every_colour
+def test_completion_of_a_call_that_has_ended_is_refused(make: Any, shop: Shop) -> None:
+    """Also of one that failed: nobody has taken over, there is nothing to complete."""
+    made, holds = make(shop.backend.claims, transactional=True), list[Hold | None]()
+
+    def work() -> object:
+        holds.append(current_hold())
+        return shop.place(made)
+
+    def failing() -> object:
+        holds.append(current_hold())
+        raise DeclinedError("no funds")
+
+    made.call("done", work)
+    with pytest.raises(DeclinedError):
+        made.call("failed", failing)
+    for hold in holds:
+        with pytest.raises(ConfigurationError, match="is of a call that has ended; allowed is the hold of a call"):
+            made.complete(hold, "late", within=shop.within)
+    assert shop.orders == ["done"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, Unpack, cast
 
 from .._steps import Steps, arun, is_async, run
 from ..errors import ConfigurationError
-from ..retrying.functions import check_function
+from ..retrying.functions import check_function, is_generator
 from .flow import GuardFlow, GuardOptions
 from .hold import Hold, current_hold
 from .renewal import AsyncRenewals, Renewals
@@ -40,6 +40,21 @@ def _check_pass_key(fn: Callable[..., object], pass_key: str | None) -> None:
     if pass_key is not None and pass_key not in parameters and not takes_all:
         raise ConfigurationError(
             f"pass_key is {pass_key!r}; allowed is the name of a parameter of {fn!r}: {', '.join(parameters)}"
+        )
+
+
+def _check_key(key: object) -> None:
+    if not callable(key):
+        raise ConfigurationError(
+            f"key is {key!r}; allowed is a function that makes the key from the arguments of a call"
+        )
+
+
+def _check_call(fn: object) -> None:
+    """Refuse a generator function, whose call would do nothing yet."""
+    if is_generator(fn):
+        raise TypeError(
+            f"{fn!r} is a generator function, whose call does nothing yet; guard the call that makes each item"
         )
 
 
@@ -124,6 +139,7 @@ class IdempotencyGuard:
         """
         if is_async(fn):
             raise TypeError(f"{fn!r} is a coroutine function; use AsyncIdempotencyGuard for it")
+        _check_call(fn)
         return cast("R", run(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
 
     def complete(self, hold: Hold | None, result: object, *, within: ClaimStore) -> None:
@@ -140,7 +156,8 @@ class IdempotencyGuard:
 
         Raises:
             HoldLostError: somebody else has taken over the key, since the lease had ended: the transaction must not be committed.
-            ConfigurationError: the guard is not transactional, or the hold is not that of a call which it makes now.
+            ConfigurationError: the guard is not transactional, the hold is not that of a call which it makes now, or the call was
+                completed with another result.
             InvalidPayloadError: the result cannot be written; nothing was stored.
             StoreError: the store failed; nothing was stored.
 
@@ -200,8 +217,10 @@ class IdempotencyGuard:
             pass_key: the name of a keyword argument in which the function gets the key, to hand it to the other side.
 
         Raises:
+            ConfigurationError: `key` is no function, or `fingerprint` or `pass_key` do not fit the function.
             TypeError: what is decorated is a coroutine function (use `AsyncIdempotencyGuard`), a generator function or a class.
         """
+        _check_key(key)
 
         def decorate(fn: Callable[P, R]) -> Callable[P, R]:
             check_function(fn, "a guard")
@@ -261,7 +280,10 @@ class _Held:
         return self._held[0]
 
     def _finish(self, error: BaseException | None) -> Steps[None]:
-        assert self._held is not None, "a block is entered before it is left"
+        if self._held is None:
+            raise ConfigurationError(
+                f"the block of the key {self._key!r} is left, and was not entered; use it by a with statement"
+            )
         (hold, token), self._held = self._held, None
         if token is None:
             return
@@ -308,6 +330,7 @@ class AsyncIdempotencyGuard:
 
     async def call(self, key: str, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a coroutine function, unless that was done under the key before, as `IdempotencyGuard.call`."""
+        _check_call(fn)
         return cast("R", await arun(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
 
     async def complete(self, hold: Hold | None, result: object, *, within: AsyncClaimStore | ClaimStore) -> None:
@@ -337,6 +360,7 @@ class AsyncIdempotencyGuard:
         Raises:
             TypeError: what is decorated is no coroutine function.
         """
+        _check_key(key)
 
         def decorate(fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
             check_function(fn, "a guard")

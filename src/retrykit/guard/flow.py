@@ -10,9 +10,7 @@ who is lost there has done nothing.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import Token
@@ -44,7 +42,7 @@ from ..failure import ErrorGroup, Failure, Outcome
 from ..lease import new_owner
 from ..machines import claim as machine
 from ..machines.claim import ClaimRecord
-from ..retrying.functions import check_parts, refuse_awaitable
+from ..retrying.functions import check_parts
 from ..stores.claims import (
     AsyncClaimStore,
     Claimed,
@@ -57,6 +55,7 @@ from ..stores.claims import (
     Unknown,
 )
 from ..times import Duration, seconds
+from .entering import NotEnteredError, plainly, was_entered_by
 from .hold import Hold
 from .hold import _current as current  # pyright: ignore[reportPrivateUsage]
 from .keys import Keys
@@ -91,7 +90,11 @@ def _classifier(value: ErrorClassifier | None) -> ErrorClassifier:
 
 
 def _groups(value: Collection[ErrorGroup]) -> frozenset[ErrorGroup]:
-    return frozenset(ErrorGroup(group) for group in value)
+    try:
+        return frozenset(ErrorGroup(group) for group in value)
+    except (TypeError, ValueError):
+        allowed = ", ".join(repr(group.value) for group in ErrorGroup)
+        raise ConfigurationError(f"keeps is {value!r}; allowed is a list of groups of failures: {allowed}") from None
 
 
 class GuardOptions(TypedDict, total=False):
@@ -163,6 +166,11 @@ class _Checked:
             raise ConfigurationError(f"on_unknown is {self.on_unknown!r}; allowed are 'raise' and 'repeat'")
         if not isinstance(self.transactional, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"transactional is {self.transactional!r}; allowed are True and False")
+        if self.transactional and (self.lookup is not None or self.on_unknown != "raise"):
+            name = "on_unknown" if self.lookup is None else "lookup"
+            raise ConfigurationError(
+                f"the guard is transactional and has {name}=; allowed is one of them: the outcome of a transactional call is never unknown"
+            )
         for name in ("lookup", "recover", "encode", "decode"):
             value = getattr(self, name)
             if not callable(value) and not (value is None and name in ("lookup", "recover")):
@@ -219,9 +227,12 @@ class GuardFlow:
         if token is None:
             return hold.result
         try:
-            result = yield from do(fn if isinstance(self._renewals, AsyncRenewals) else _plainly(fn))
+            result = yield from do(fn if isinstance(self._renewals, AsyncRenewals) else plainly(fn))
+        except NotEnteredError as error:
+            yield from self.fail(hold, token, error, was_entered=False)
+            raise TypeError(str(error)) from None
         except BaseException as error:
-            yield from self.fail(hold, token, error, was_entered=_was_entered(fn, error))
+            yield from self.fail(hold, token, error, was_entered=was_entered_by(fn, error))
             raise
         yield from self.leave(hold, token, result)
         return result
@@ -326,6 +337,12 @@ class GuardFlow:
             )
         settled = machine.sent(hold.record, result=self._options.encode(result).decode())
         if (yield from do(within.settle, settled, hold.record.seq)) is None:
+            now = (yield from do(within.get, hold.store_key)) if hold.is_completed else None
+            if now is not None and (now.state, now.seq) == (settled.state, settled.seq):
+                raise ConfigurationError(
+                    f"{hold!r} was completed before, with another result; complete a call once in its transaction, and again only in one "
+                    "that repeats it after a rollback"
+                )
             hold.is_lost = True
             raise HoldLostError(hold.key)
         hold.is_completed, hold.result = True, result
@@ -339,6 +356,8 @@ class GuardFlow:
             what = "the hold is None: no guarded call is running here"
         elif not hold.is_new:
             what = f"{hold!r} was done before"
+        elif hold.is_over:
+            what = f"{hold!r} is of a call that has ended"
         elif hold.record.lease is None or not hold.record.lease.owner.startswith(f"{self._owner}/"):
             what = f"{hold!r} is of another guard"
         else:
@@ -383,6 +402,7 @@ class GuardFlow:
         return machine.failed(record, failure, Decision(action, 0.0, reason), failed_at=now)
 
     def _end(self, hold: Hold, token: Token[Hold | None]) -> None:
+        hold.is_over = True
         self._renewals.stop(hold)
         try:  # noqa: SIM105 - suppress costs as much as the rest
             current.reset(token)
@@ -439,42 +459,6 @@ class GuardFlow:
                 self._options.on_event,
                 OutcomeVerified(at=self._time().now(), message_id=key, accepted=accepted, error=error),
             )
-
-
-class _NotEnteredError(TypeError):
-    """A function was not called at all, or gave something to await that nobody awaits."""
-
-
-def _plainly(fn: Callable[[], object]) -> Callable[[], object]:
-    """Return a call that refuses what would have to be awaited: its effect would come later, or never."""
-
-    def call() -> object:
-        result = fn()
-        if inspect.isawaitable(result):
-            try:
-                refuse_awaitable(fn, result)
-            except TypeError as error:
-                raise _NotEnteredError(str(error)) from None
-        return result
-
-    return call
-
-
-def _was_entered(fn: Callable[[], object], error: BaseException) -> bool:
-    """Tell whether a call that failed got into the function: not if its arguments do not fit."""
-    if not isinstance(error, TypeError):
-        return True
-    if isinstance(error, _NotEnteredError):
-        return False
-    if not isinstance(fn, functools.partial):
-        return True
-    try:
-        inspect.signature(fn.func).bind(*fn.args, **fn.keywords)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin that does not tell
-        return True
-    return True
 
 
 def _checked_answer(value: object) -> Sent | NotAccepted | None:

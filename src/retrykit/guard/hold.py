@@ -17,7 +17,7 @@ class Hold:
     Attributes are read by the call; `result` is written by a `with` block.
     """
 
-    __slots__ = ("_deadline", "is_completed", "is_lost", "is_new", "key", "record", "result", "store_key")
+    __slots__ = ("_deadline", "is_completed", "is_lost", "is_new", "is_over", "key", "record", "result", "store_key")
 
     def __init__(self, key: str, store_key: str, record: ClaimRecord, deadline: float, *, is_new: bool) -> None:
         self.key: Final = key
@@ -34,6 +34,8 @@ class Hold:
         """Whether `complete` has settled it within a transaction: then the transaction decides whether it is done."""
         self.is_lost = False
         """Whether somebody else may have taken over meanwhile: stop if you can. A result is reported all the same."""
+        self.is_over = False
+        """Whether the call has ended: there is nothing to complete any more."""
         self._deadline = deadline
 
     @property
