@@ -138,8 +138,8 @@ class FingerprintMismatchError(RetrykitError, ValueError):
 
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"the key {key!r} was already used for another payload; give every message an id of its own, "
-            "or send the payload that belongs to this id"
+            f"the key {key!r} was already used for another payload; give every message or call a key of its own, "
+            "or come with the payload that belongs to this one"
         )
         self.key = key
 

@@ -17,10 +17,12 @@ from . import codec
 from .codec import JSON
 from .errors import ConfigurationError, InvalidMessageError, InvalidPayloadError, PayloadTooLargeError
 
-__all__ = ["DEFAULT_MAX_PAYLOAD", "MAX_ID_LENGTH", "Message", "check_id", "check_name", "receive"]
+__all__ = ["CALL_MARK", "DEFAULT_MAX_PAYLOAD", "MAX_ID_LENGTH", "Message", "check_id", "check_name", "receive"]
 
 MAX_ID_LENGTH: Final = 255
 """Characters in a message id."""
+CALL_MARK: Final = "\x1e"
+"""Begins the key of a guarded call in the claim store, and no message id: calls and messages never share a key."""
 DEFAULT_MAX_PAYLOAD: Final = 1_048_576
 """Bytes in a payload, unless said otherwise."""
 
@@ -81,7 +83,7 @@ class Message:
         max_payload: bytes that the body may have.
 
     Raises:
-        InvalidMessageError: the id or an attribute is not allowed.
+        InvalidMessageError: the id or an attribute is not allowed; an id may not begin with `CALL_MARK`.
         InvalidPayloadError: the payload cannot be written as JSON.
         PayloadTooLargeError: the body is larger than `max_payload`.
 
@@ -106,8 +108,12 @@ class Message:
         body = bytes(payload) if isinstance(payload, (bytes, bytearray)) else codec.encode(payload)
         if len(body) > max_payload:
             raise PayloadTooLargeError(len(body), max_payload)
+        if check_id(id).startswith(CALL_MARK):
+            raise InvalidMessageError(
+                f"the message id {id!r} begins with {CALL_MARK!r}, as the keys of guarded calls do; allowed is any other character"
+            )
         self.__attrs_init__(  # type: ignore[attr-defined,unused-ignore]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-            id=check_id(id), body=body, attributes=_frozen_attributes(attributes)
+            id=id, body=body, attributes=_frozen_attributes(attributes)
         )
 
     @property

@@ -134,8 +134,8 @@ class _OwnError(errors.StoreUnavailableError):
         (
             "FingerprintMismatchError",
             (
-                "the key 'welcome-17' was already used for another payload; give every message an id of its own, "
-                "or send the payload that belongs to this id"
+                "the key 'welcome-17' was already used for another payload; give every message or call a key of its own, "
+                "or come with the payload that belongs to this one"
             ),
         ),
         (

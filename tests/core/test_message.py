@@ -46,6 +46,13 @@ def test_id_at_the_limits_is_taken(key):
         ("\udfff", "the message id '\\udfff' holds a NUL or a lone surrogate, which not every store can keep"),
         (None, "the message id is None; allowed is text of 1 to 255 characters"),
         (17, "the message id is 17; allowed is text of 1 to 255 characters"),
+        (
+            "\x1epayments\x1e17",
+            (
+                "the message id '\\x1epayments\\x1e17' begins with '\\x1e', as the keys of guarded calls do; "
+                "allowed is any other character"
+            ),
+        ),
         (b"x", "the message id is b'x'; allowed is text of 1 to 255 characters"),
     ],
 )

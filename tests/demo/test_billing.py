@@ -74,7 +74,7 @@ def test_bill_whose_worker_fails_before_the_commit_is_written_by_the_next(day: S
 def test_bill_whose_worker_died_before_the_commit_waits_for_the_lease(day: SmallDay) -> None:
     """Until the dead worker's lease ends, its call is refused and comes again; then it is billed."""
     (event,) = told(day, "plain")
-    day.backend.claims.claim("bill/plain", owner="dead", lease=60.0)
+    day.backend.claims.claim("\x1ebill\x1eplain", owner="dead", lease=60.0)
     with pytest.raises(AlreadyInProgressError):
         take(day.billing, event)
     assert bills(day.path) == {}

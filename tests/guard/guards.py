@@ -36,6 +36,9 @@ class Sync:
     def complete(self, hold: Hold | None, result: object, *, within: Any) -> None:
         self.guard.complete(hold, result, within=within)
 
+    def confirm(self, key: str, provider_id: str | None = None) -> bool:
+        return self.guard.confirm(key, provider_id)
+
 
 class Awaited:
     """A store whose answers have to be awaited."""
@@ -86,6 +89,12 @@ class Async:
         with pytest.raises(StopIteration):
             self.guard.complete(hold, result, within=within).send(None)
 
+    def confirm(self, key: str, provider_id: str | None = None) -> bool:
+        async def main() -> bool:
+            return await self.guard.confirm(key, provider_id)
+
+        return self._run(main)
+
 
 def coroutine(fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
@@ -102,6 +111,11 @@ COLOURS: dict[str, Callable[..., Any]] = {
 }
 
 every_colour = pytest.mark.parametrize("make", COLOURS.values(), ids=COLOURS.keys())
+
+
+def stored(key: str, namespace: str = "") -> str:
+    """Return a guard's key as it stands in the store."""
+    return f"\x1e{namespace}\x1e{key}"
 
 
 def memory() -> ClaimStore:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrykit import ErrorClass, Outcome, TaggedError
+from retrykit import Dispatcher, ErrorClass, Message, Outcome, TaggedError
 from retrykit.backends.memory import MemoryBackend
+from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.decision import DispositionKind
 from retrykit.delivery.lookup import NotAccepted, Sent
 from retrykit.errors import (
     AlreadyInProgressError,
@@ -24,9 +27,11 @@ from retrykit.errors import (
 )
 from retrykit.events import OutcomeVerified
 from retrykit.guard import AsyncIdempotencyGuard, IdempotencyGuard, current_hold
-from retrykit.stores import ClaimState, ReopenTerms
+from retrykit.reconcile import Reconciler
+from retrykit.stores import ClaimState, ReopenTerms, as_async
 from retrykit.testing import manual_clock
-from tests.guard.guards import Work, coroutine, every_colour, memory
+from tests.colours import run_asyncio
+from tests.guard.guards import Awaited, Sync, Work, coroutine, every_colour, memory, stored
 
 
 class DeclinedError(TaggedError):
@@ -55,7 +60,7 @@ def test_repeated_call_gets_what_the_first_one_gave(make: Any, result: Any) -> N
 def test_calls_with_other_keys_are_made(make: Any) -> None:
     """Any text is a key; in another namespace it is another key."""
     store, work = memory(), Work()
-    for key in ("k", "K", "k ", "\N{PILE OF POO}", "a/b", "x" * 255):
+    for key in ("k", "K", "k ", "\N{PILE OF POO}", "a/b", "x" * 253):
         make(store).call(key, work)
     assert work.calls == 6
     make(store, namespace="tenant").call("k", work)
@@ -64,9 +69,65 @@ def test_calls_with_other_keys_are_made(make: Any) -> None:
 
 
 @every_colour
+def test_namespace_and_key_are_never_taken_for_another_pair(make: Any) -> None:
+    """Wherever the slash is, and whether there is a namespace at all: no caller gets another one's result."""
+    store = memory()
+    pairs = [("", "a/b/c"), ("a", "b/c"), ("a/b", "c"), ("a/b/c", "x"), ("a", "b"), ("", "a/b"), ("x" * 252, "k")]
+    for number in (1, 2):
+        for pair in pairs:
+            namespace, key = pair
+            assert make(store, namespace=namespace).call(key, Work([number, *pair])) == [1, *pair]
+    with pytest.raises(InvalidMessageError, match="allowed is text of 1 to 1 characters: 253 together with the name"):
+        make(store, namespace="x" * 252).call("kk", Work())
+
+
+@every_colour
+def test_message_and_call_never_share_a_key(make: Any) -> None:
+    """A dispatched id is not taken for a call, nor a call for a message: both are done."""
+    backend, sent = MemoryBackend(), list[str]()
+
+    def send(message: Message, key: str) -> str:
+        sent.append(key)
+        return "p1"
+
+    dispatcher = Dispatcher(send, backend=backend)
+    for id, namespace, key in (("welcome-17", "", "welcome-17"), ("ns/17", "ns", "17")):
+        guard = make(backend.claims, namespace=namespace)
+        assert guard.call(key, Work("called")) == "called"
+        assert dispatcher.handle(b"{}", id=id).kind is DispositionKind.SENT
+        assert guard.call(key, Work("again")) == "called"
+    assert sent == ["welcome-17", "ns/17"]
+
+
+@pytest.mark.parametrize("answer", [NotAccepted(), Sent("p7"), None], ids=repr)
+@every_colour
+def test_reconciler_of_messages_never_settles_a_call(make: Any, answer: Any) -> None:
+    """It asks the provider of mail, who knows nothing of a payment: the call stays unknown until its own lookup has been asked."""
+    with manual_clock() as clock:
+        backend, asked = MemoryBackend(), list[str]()
+
+        def lookup(key: str) -> Any:
+            asked.append(key)
+            return answer
+
+        guard, work = make(backend.claims, namespace="payments"), Work(TimeoutError("the bank took it"))
+        with pytest.raises(TimeoutError):
+            guard.call("17", work)
+        backend.claims.claim(stored("lost", "payments"), owner="killed", sending=True)
+        reconciler = Reconciler(backend, lookup=lookup)
+        for _ in range(20):
+            clock.advance("2h")
+            reconciler.run_once()
+        for key in ("17", "lost"):
+            with pytest.raises(OutcomeUnknownError):
+                guard.call(key, work)
+        assert (work.calls, asked, list(backend.deliveries.counts())) == (1, [], [])
+
+
+@every_colour
 @pytest.mark.parametrize(
     ("key", "error"),
-    [("", ConfigurationError), (None, ConfigurationError), (7, ConfigurationError), ("x" * 256, InvalidMessageError)],
+    [(key, InvalidMessageError) for key in ("", None, 7, "x" * 254, "a\0b", "\ud800", "a\x1eb")],
 )
 def test_key_that_is_not_allowed_is_refused_before_anything_is_done(make: Any, key: Any, error: Any) -> None:
     """An empty key would be everybody's."""
@@ -151,7 +212,7 @@ def test_failure_without_effect_leaves_the_key_free(make: Any) -> None:
     with pytest.raises(BusyError):
         guard.call("k", work)
     assert guard.call("k", work) == "receipt"
-    assert guard.store.get("k").counters.failed == 1
+    assert guard.store.get(stored("k")).counters.failed == 1
 
 
 @every_colour
@@ -188,7 +249,7 @@ def test_failure_that_may_have_had_its_effect_is_not_repeated(make: Any, error: 
         with pytest.raises(OutcomeUnknownError, match="'k' may have had its effect"):
             guard.call("k", work)
     assert work.calls == 1
-    assert guard.store.get("k").state is ClaimState.UNKNOWN
+    assert guard.store.get(stored("k")).state is ClaimState.UNKNOWN
 
 
 @every_colour
@@ -198,6 +259,38 @@ def test_failure_that_may_have_had_its_effect_is_repeated_by_choice(make: Any) -
     with pytest.raises(TimeoutError):
         guard.call("k", work)
     assert (guard.call("k", work), work.calls) == ("receipt", 2)
+
+
+@every_colour
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [(Sent("p7"), 1), (NotAccepted(), 2), (None, 2), (LookupError("down"), 2)],
+    ids=["done", "not done", "cannot tell", "down"],
+)
+@pytest.mark.parametrize("is_killed", [False, True], ids=["timed out", "killed"])
+def test_call_that_may_be_repeated_is_looked_up_first(make: Any, answer: Any, calls: int, is_killed: bool) -> None:
+    """Whatever left it unknown; it is repeated where nobody can tell, and not where it is known to be done."""
+    with manual_clock() as clock:
+        asked: list[str] = []
+
+        def lookup(key: str) -> Any:
+            asked.append(key)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        guard = make(memory(), on_unknown="repeat", lookup=lookup, recover=lambda found: found)
+        work = Work(TimeoutError("late"), "receipt")
+        if is_killed:
+            with pytest.raises(TimeoutError):
+                work()
+            guard.store.claim(stored("k"), owner="killed", lease=30, sending=True)
+        else:
+            with pytest.raises(TimeoutError):
+                guard.call("k", work)
+        clock.advance("30s")
+        assert guard.call("k", work) == ("p7" if calls == 1 else "receipt")
+        assert (work.calls, asked) == (calls, ["k"])
 
 
 @every_colour
@@ -242,7 +335,7 @@ def test_caller_that_was_lost_leaves_an_unknown_outcome(make: Any) -> None:
     """Its lease ends without a word: it may have had its effect."""
     with manual_clock() as clock:
         store = memory()
-        store.claim("k", owner="lost", lease=30, sending=True)
+        store.claim(stored("k"), owner="lost", lease=30, sending=True)
         guard, work = make(store), Work()
         with pytest.raises(AlreadyInProgressError) as caught:
             guard.call("k", work)
@@ -258,7 +351,7 @@ def test_caller_that_was_lost_leaves_an_unknown_outcome(make: Any) -> None:
 def test_result_that_is_not_on_record_is_told(make: Any) -> None:
     """It was done; what it gave nobody knows."""
     store = memory()
-    store.confirm("k", provider_id="p7")
+    store.confirm(stored("k"), provider_id="p7")
     with pytest.raises(ResultLostError, match="'k' was done before"):
         make(store).call("k", Work())
     assert make(store, recover=lambda found: found).call("k", Work()) == "p7"
@@ -282,7 +375,7 @@ def test_results_are_written_and_read_by_the_callers_own_functions(make: Any) ->
     """Any text will do."""
     guard = make(memory(), encode=lambda value: f"<{value}>".encode(), decode=lambda data: data.decode()[1:-1])
     assert [guard.call("k", Work("x")) for _ in range(2)] == ["x", "x"]
-    assert guard.store.get("k").result == "<x>"
+    assert guard.store.get(stored("k")).result == "<x>"
 
 
 @every_colour
@@ -302,7 +395,7 @@ def test_waiting_caller_gets_the_result_of_the_one_before(make: Any) -> None:
     """Or gives up when its patience is over."""
     with manual_clock() as clock:
         store = memory()
-        answer = store.claim("k", owner="other", lease=30, sending=True)
+        answer = store.claim(stored("k"), owner="other", lease=30, sending=True)
         with pytest.raises(AlreadyInProgressError):
             make(store, wait="5s").call("k", Work())
         assert sum(clock.sleeps) == pytest.approx(5)
@@ -389,7 +482,7 @@ def test_interrupted_call_is_unknown() -> None:
     store = memory()
     with pytest.raises(KeyboardInterrupt):
         IdempotencyGuard(store).call("k", Work(KeyboardInterrupt()))
-    record = store.get("k")
+    record = store.get(stored("k"))
     assert record is not None
     assert (record.state, record.counters.interrupted) == (ClaimState.UNKNOWN, 1)
 
@@ -401,10 +494,21 @@ def test_interrupted_call_is_unknown() -> None:
         ({"ttl": "never"}, "never"),
         ({"wait": -1}, "wait"),
         ({"namespace": 5}, "namespace is 5"),
+        ({"namespace": "x" * 253}, r"the namespace 'x{20}'... is 253 characters long; allowed are 252"),
+        ({"namespace": "x" * 300}, r"the namespace is 300 characters long"),
+        ({"namespace": "a\0b"}, "the namespace 'a.x00b' holds a NUL"),
+        ({"namespace": "a\x1eb"}, "the namespace 'a.x1eb' holds '.x1e', which separates it from keys"),
         ({"on_unknown": "hope"}, "on_unknown is 'hope'; allowed are 'raise' and 'repeat'"),
         ({"lookup": 5}, "lookup is 5; allowed is a function"),
         ({"encode": None}, "encode is None"),
         ({"classifier": 5}, "classifier is 5"),
+        ({"keeps": ["nonsense"]}, r"keeps is \['nonsense'\]; allowed is a list of groups of failures: 'transient"),
+        ({"keeps": 5}, "keeps is 5; allowed is a list of groups"),
+        (
+            {"transactional": True, "lookup": print},
+            "the guard is transactional and has lookup=; allowed is one of them",
+        ),
+        ({"transactional": True, "on_unknown": "repeat"}, "the guard is transactional and has on_unknown="),
         ({"on_event": print}, "on_event"),
     ],
 )
@@ -416,7 +520,7 @@ def test_option_that_is_not_allowed_is_refused(options: Any, message: str) -> No
 
 def test_what_cannot_be_decorated_is_refused() -> None:
     """By name, and with what to do."""
-    guard, waiting = IdempotencyGuard(memory()), AsyncIdempotencyGuard(memory())  # type: ignore[arg-type]
+    guard, waiting = IdempotencyGuard(memory()), AsyncIdempotencyGuard(Awaited(memory()))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="use AsyncIdempotencyGuard"):
         guard(key=str)(coroutine(print))
     with pytest.raises(TypeError, match="use IdempotencyGuard"):
@@ -427,8 +531,6 @@ def test_what_cannot_be_decorated_is_refused() -> None:
         guard(key=str, fingerprint=["too"])(lambda to, body: None)
     with pytest.raises(TypeError, match="a guard has no option 'lese'; allowed are lease"):
         IdempotencyGuard(memory(), lese=5)  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="nonsense"):
-        IdempotencyGuard(memory(), keeps=["nonsense"])  # type: ignore[list-item]
 
 
 def test_groups_that_are_kept_may_be_none() -> None:
@@ -478,8 +580,9 @@ def test_function_whose_answer_would_have_to_be_awaited_is_refused() -> None:
     fetch = coroutine(Work())
     with pytest.raises(TypeError, match="use AsyncIdempotencyGuard"):
         guard.call("k", fetch)
-    with pytest.raises(TypeError, match="returned an awaitable"):
+    with pytest.raises(TypeError, match=r"<lambda> at .* returned an awaitable") as caught:
         guard.call("k", lambda: fetch())
+    assert type(caught.value) is TypeError
     assert guard.call("k", Work()) == "receipt"
     assert guard.call("len", len, "abc") == 3
     with pytest.raises(TypeError):
@@ -492,15 +595,37 @@ def test_person_who_knows_settles_an_unknown_call() -> None:
     for key in ("done", "not done"):
         with pytest.raises(TimeoutError):
             guard.call(key, Work(TimeoutError("late")))
-    guard.confirm("done", "p7")
+    assert guard.confirm("done", "p7") is True
     assert guard.call("done", Work()) == "again p7"
     assert [guard.release(key) for key in ("not done", "done", "never seen")] == [True, False, False]
     assert guard.call("not done", Work()) == "receipt"
 
 
+@every_colour
+def test_confirmation_of_what_is_not_unknown_changes_nothing(make: Any) -> None:
+    """Of a key never used, which the first call finds free; of a call in progress, whose result stays; of what is settled."""
+    guard = make(memory(), recover=lambda found: f"again {found}")
+    assert guard.confirm("never used", "p7") is False
+    assert guard.call("never used", Work("first")) == "first"
+    assert guard.store.get(stored("unseen")) is None
+
+    def work() -> str:
+        assert outside.confirm("running") is False
+        return "result"
+
+    outside = IdempotencyGuard(guard.store)
+    assert [guard.call("running", work) for _ in range(2)] == ["result"] * 2
+    assert guard.confirm("running", "p8") is False
+    assert guard.call("running", Work()) == "result"
+    with pytest.raises(BusyError):
+        guard.call("free", Work(BusyError("no")))
+    assert guard.confirm("free") is False
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
+        ({"key": "order"}, "key is 'order'; allowed is a function"),
         ({"fingerprint": 5}, "fingerprint is 5; allowed is a list of names"),
         ({"fingerprint": "order"}, "fingerprint is 'order'; allowed is a list of names"),
         ({"pass_key": "zzz"}, "pass_key is 'zzz'; allowed is the name of a parameter of .*: order"),
@@ -509,7 +634,10 @@ def test_person_who_knows_settles_an_unknown_call() -> None:
 def test_decoration_that_cannot_work_is_refused(how: Any, message: str) -> None:
     """When the function is decorated, not at the first call."""
     with pytest.raises(ConfigurationError, match=message):
-        IdempotencyGuard(memory())(key=str, **how)(lambda order: order)
+        IdempotencyGuard(memory())(**{"key": str, **how})(lambda order: order)
+    if "key" in how:
+        with pytest.raises(ConfigurationError, match=message):
+            AsyncIdempotencyGuard(Awaited(memory()))(**how)(coroutine(print))  # type: ignore[arg-type]
 
 
 def test_store_that_is_none_is_refused() -> None:
@@ -520,11 +648,57 @@ def test_store_that_is_none_is_refused() -> None:
 
 
 def test_payload_that_a_repair_has_replaced_is_refused() -> None:
-    """Of a message's key that an application uses with a guard as well: the old payload is not worked on."""
+    """Somebody has put the call back with another payload: the old one is not worked on."""
     store = memory()
     guard = IdempotencyGuard(store)
     with pytest.raises(DeclinedError), guard.hold("k", payload={"to": "old"}):
         raise DeclinedError
-    store.reopen("k", ReopenTerms(letter_id="k#1", generation=1, fingerprint="that of the repair"))
+    store.reopen(stored("k"), ReopenTerms(letter_id="k#1", generation=1, fingerprint="that of the repair"))
     with pytest.raises(FingerprintMismatchError), guard.hold("k", payload={"to": "old"}):
         pass
+
+
+def test_store_that_would_block_the_event_loop_is_refused(tmp_path: Path) -> None:
+    """Whatever it is; its asynchronous twin is taken."""
+    for backend in (MemoryBackend(), SQLiteBackend(tmp_path / "claims.db")):
+        with pytest.raises(ConfigurationError, match=r"event loop wait; allowed is .* as_async\(backend\)\.claims"):
+            AsyncIdempotencyGuard(backend.claims)  # type: ignore[arg-type]
+        guard = AsyncIdempotencyGuard(as_async(backend).claims)
+        assert run_asyncio(lambda: guard.call("k", coroutine(Work("receipt")))) == "receipt"  # noqa: B023
+        backend.close()
+    with pytest.raises(ConfigurationError, match=r"allowed is a store of claims: backend\.claims"):
+        AsyncIdempotencyGuard(None)  # type: ignore[arg-type]
+
+
+@every_colour
+def test_call_of_a_generator_function_is_refused(make: Any) -> None:
+    """It would do nothing yet, and count as done; the key is free."""
+
+    def items() -> Any:
+        yield work()
+
+    async def more() -> Any:
+        yield work()
+
+    guard, work = make(memory()), Work()
+    for fn in (items, more):
+        with pytest.raises(TypeError, match="is a generator function, whose call does nothing yet"):
+            guard.guard.call("k", fn) if isinstance(guard, Sync) else run_asyncio(lambda: guard.guard.call("k", fn))  # noqa: B023
+    assert (work.calls, guard.store.get(stored("k"))) == (0, None)
+
+
+@every_colour
+def test_mismatch_of_a_call_speaks_of_its_key(make: Any) -> None:
+    """As the caller gave it, not as it stands in the store."""
+    call = make(memory(), namespace="ns").decorated(lambda to: to, key=lambda to: "k", fingerprint=["to"])
+    call("ada")
+    with pytest.raises(FingerprintMismatchError, match="the key 'k' was already used for another payload") as caught:
+        call("bob")
+    assert caught.value.key == "k"
+
+
+def test_block_that_was_not_entered_cannot_be_left() -> None:
+    """By name, and with what to do."""
+    block = IdempotencyGuard(memory()).hold("k")
+    with pytest.raises(ConfigurationError, match="the block of the key 'k' is left, and was not entered"):
+        block.__exit__(None, None, None)

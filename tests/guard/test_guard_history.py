@@ -10,6 +10,7 @@ import pytest
 
 from retrykit.backends.sqlite import SQLiteBackend
 from tests.guard.crew import Crew
+from tests.guard.guards import stored
 from tests.guard.history import Checked, History
 from tests.guard.outbox_worker import Shop
 
@@ -50,7 +51,7 @@ def test_processes_that_stall_past_their_lease_hold_no_key_together_and_store_no
     history.close()
     last = checked.last
     backend = SQLiteBackend(tmp_path / "guard.db")
-    records = {key: backend.claims.get(key) for key in last}
+    records = {key: backend.claims.get(stored(key)) for key in last}
     backend.close()
     for key, record in records.items():
         assert record is not None and record.result in (None, str(last[key])), (key, record, last[key])

@@ -18,6 +18,7 @@ require("aiosmtpd", "loopback")
 
 from tests.guard import guard_worker, smtp_worker
 from tests.guard.crew import Crew
+from tests.guard.guards import stored
 from tests.guard.history import History
 from tests.guard.outbox_worker import Shop
 from tests.guard.smtp_server import Mailbox
@@ -35,11 +36,11 @@ def kill(crew: Crew, kills: int) -> None:
 
 def touched(backend: SQLiteBackend, crew: Crew) -> list[str]:
     """Return the keys that somebody has begun to work on."""
-    return [key for key in crew.keys if backend.claims.get(key) is not None]
+    return [key for key in crew.keys if backend.claims.get(stored(key)) is not None]
 
 
 def records_of(backend: SQLiteBackend, keys: list[str]) -> list[ClaimRecord]:
-    return [record for key in keys if (record := backend.claims.get(key)) is not None]
+    return [record for key in keys if (record := backend.claims.get(stored(key))) is not None]
 
 
 def check_history(folder: Path) -> None:

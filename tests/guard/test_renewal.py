@@ -14,7 +14,7 @@ from retrykit.errors import StoreUnavailableError
 from retrykit.guard import AsyncIdempotencyGuard, IdempotencyGuard, current_hold
 from retrykit.guard.renewal import AGAIN, SHARE
 from tests.colours import both_loops, run_asyncio, trio
-from tests.guard.guards import Awaited, Work, memory
+from tests.guard.guards import Awaited, Work, memory, stored
 
 LEASE = 0.4
 """Seconds; calls here last longer."""
@@ -94,7 +94,7 @@ def test_lease_of_a_long_call_is_renewed(runner: Any) -> None:
     """Again and again; nobody else gets the key, and the result is stored."""
     store = Renewing()
     assert call(store, lambda hold: store.renewals >= 4, runner) == [True, False]
-    assert store.get("k").result == '"receipt"'
+    assert store.get(stored("k")).result == '"receipt"'
     seen = store.renewals
     time.sleep(LEASE * SHARE * 1.5)
     assert store.renewals == seen, "nobody renews a call that is over"
@@ -116,7 +116,7 @@ def test_call_is_told_that_its_lease_is_lost(runner: Any, answers: list[Any]) ->
     """Taken over by another, or over without a renewal; what it does then is its own affair, and its result counts."""
     store = Renewing(*answers)
     assert call(store, lambda hold: hold.is_lost, runner) == [True, True]
-    assert store.get("k").result == '"receipt"'
+    assert store.get(stored("k")).result == '"receipt"'
 
 
 def test_one_thread_renews_for_all_calls_and_ends_with_them() -> None:
@@ -166,6 +166,6 @@ def test_cancelled_call_is_unknown_once_its_lease_is_over(runner: Any) -> None:
 
     runner(main)
     assert store.renewals == 0
-    record = store.get("k")
+    record = store.get(stored("k"))
     assert record.state == "sending"
     assert IdempotencyGuard(store, on_unknown="repeat").call("k", Work()) == "receipt"  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ from retrykit.guard.middleware import IdempotencyMiddleware
 from retrykit.stores import Claimed, ClaimState, as_async
 from retrykit.testing import ManualClock
 from tests.colours import both_loops, cancel, hang, run_asyncio, trio
-from tests.guard.guards import Awaited, every_colour
+from tests.guard.guards import Awaited, every_colour, stored
 from tests.guard.test_renewal import until, until_async
 
 
@@ -72,7 +72,7 @@ class Shop:
         return self.backend.using(self.db).claims
 
     def state(self, key: str) -> ClaimState:
-        record = self.backend.claims.get(key)
+        record = self.backend.claims.get(stored(key))
         assert record is not None
         return record.state
 
@@ -181,7 +181,7 @@ def test_caller_that_was_lost_has_done_nothing_and_the_next_call_is_made(
     make: Any, shop: Shop, clock: ManualClock
 ) -> None:
     """Once its lease has ended; nobody has to find out anything."""
-    assert type(shop.backend.claims.claim("k", owner="lost", lease=30)) is Claimed
+    assert type(shop.backend.claims.claim(stored("k"), owner="lost", lease=30)) is Claimed
     made = make(shop.backend.claims, transactional=True, clock=clock)
     with pytest.raises(AlreadyInProgressError):
         made.call("k", shop.place, made)
@@ -438,3 +438,46 @@ def test_renewal_that_waits_for_the_transaction_does_not_disturb_it(
     assert (store.renewals, holds[0].is_lost, caplog.text) == (seen, False, "")
     assert (shop.orders, shop.state("k")) == (["1"], ClaimState.DONE)
     shop.close()
+
+
+@every_colour
+def test_call_that_is_completed_twice_is_told_so(make: Any, shop: Shop) -> None:
+    """Nobody has taken over: the first result stands, and the same one again changes nothing."""
+    made = make(shop.backend.claims, transactional=True)
+
+    def twice() -> object:
+        with shop.db:
+            shop.db.execute("INSERT INTO orders VALUES ('k')")
+            hold = current_hold()
+            for _ in range(2):
+                made.complete(hold, "first", within=shop.within)
+            with pytest.raises(ConfigurationError, match="<Hold 'k'> was completed before, with another result"):
+                made.complete(hold, "second", within=shop.within)
+            assert hold is not None
+            assert not hold.is_lost
+        return "first"
+
+    assert [made.call("k", twice) for _ in range(2)] == ["first"] * 2
+    assert shop.orders == ["k"]
+
+
+@every_colour
+def test_completion_of_a_call_that_has_ended_is_refused(make: Any, shop: Shop) -> None:
+    """Also of one that failed: nobody has taken over, there is nothing to complete."""
+    made, holds = make(shop.backend.claims, transactional=True), list[Hold | None]()
+
+    def work() -> object:
+        holds.append(current_hold())
+        return shop.place(made)
+
+    def failing() -> object:
+        holds.append(current_hold())
+        raise DeclinedError("no funds")
+
+    made.call("done", work)
+    with pytest.raises(DeclinedError):
+        made.call("failed", failing)
+    for hold in holds:
+        with pytest.raises(ConfigurationError, match="is of a call that has ended; allowed is the hold of a call"):
+            made.complete(hold, "late", within=shop.within)
+    assert shop.orders == ["done"]

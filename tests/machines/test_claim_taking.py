@@ -191,6 +191,18 @@ def test_take_unknown_holds_what_may_have_been_sent_once_it_is_time(make, due):
     assert before.counters.crashed + (before.state is ClaimState.SENDING) == record.counters.crashed
 
 
+@pytest.mark.parametrize(
+    ("make", "due"), [(unknown, 60), (sending, LEASE), (verifying, LEASE)], ids=["unknown", "sending", "verifying"]
+)
+def test_call_is_never_unsettled_for_others_and_is_held_by_who_has_its_key(make, due):
+    """A key with the mark of calls; one that holds it elsewhere is a message's."""
+    call, message = (attrs.evolve(make(), key=key) for key in ("\x1epayments\x1ek", "payments\x1ek"))
+    assert (call.is_call, message.is_call) == (True, False)
+    assert [machine.is_unsettled(each, at(due)) for each in (call, message)] == [False, True]
+    record = machine.take_unknown(call, owner="other", lease=LEASE, now=at(due))
+    assert (ClaimState.UNKNOWN, "other") == (record.state, record.lease.owner)
+
+
 def test_unknown_record_without_an_instant_is_to_be_settled_at_once():
     """A record without `not_before` does not wait."""
     record = attrs.evolve(unknown(), not_before=None)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, Unpack, cast
 
 from .._steps import Steps, arun, is_async, run
 from ..errors import ConfigurationError
-from ..retrying.functions import check_function
+from ..retrying.functions import check_function, is_generator
 from .flow import GuardFlow, GuardOptions
 from .hold import Hold, current_hold
 from .renewal import AsyncRenewals, Renewals
@@ -40,6 +40,21 @@ def _check_pass_key(fn: Callable[..., object], pass_key: str | None) -> None:
     if pass_key is not None and pass_key not in parameters and not takes_all:
         raise ConfigurationError(
             f"pass_key is {pass_key!r}; allowed is the name of a parameter of {fn!r}: {', '.join(parameters)}"
+        )
+
+
+def _check_key(key: object) -> None:
+    if not callable(key):
+        raise ConfigurationError(
+            f"key is {key!r}; allowed is a function that makes the key from the arguments of a call"
+        )
+
+
+def _check_call(fn: object) -> None:
+    """Refuse a generator function, whose call would do nothing yet."""
+    if is_generator(fn):
+        raise TypeError(
+            f"{fn!r} is a generator function, whose call does nothing yet; guard the call that makes each item"
         )
 
 
@@ -73,7 +88,8 @@ class IdempotencyGuard:
     Safe to share between threads. Two round trips to the store for a call, one for a repetition.
 
     Args:
-        store: the claims, of any backend: `backend.claims`. Keys of guards that share a store need a namespace each.
+        store: the claims, of any backend: `backend.claims`. Guards that share a store need a namespace each, or their keys are the same
+            keys; a message's id and a guard's key never are.
         options: see `GuardOptions`.
 
     Raises:
@@ -103,7 +119,7 @@ class IdempotencyGuard:
         """Call a function, unless that was done under the key before.
 
         Args:
-            key: 1 to 255 characters, its namespace included.
+            key: 1 to 253 characters, its namespace included.
             fn: what is to happen once.
             args: its arguments.
             kwargs: its arguments by name.
@@ -117,10 +133,13 @@ class IdempotencyGuard:
             ResultLostError: it was done, and what it gave is not on record.
             StoredFailureError: it failed for good.
             StoreError: the store failed before anything was done.
+            InvalidMessageError: the key is not allowed: not text, empty, too long, or with a NUL, a lone surrogate or a
+                record separator (U+001E) in it.
             ConfigurationError: the call of a transactional guard returned without `complete`.
         """
         if is_async(fn):
             raise TypeError(f"{fn!r} is a coroutine function; use AsyncIdempotencyGuard for it")
+        _check_call(fn)
         return cast("R", run(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
 
     def complete(self, hold: Hold | None, result: object, *, within: ClaimStore) -> None:
@@ -137,7 +156,8 @@ class IdempotencyGuard:
 
         Raises:
             HoldLostError: somebody else has taken over the key, since the lease had ended: the transaction must not be committed.
-            ConfigurationError: the guard is not transactional, or the hold is not that of a call which it makes now.
+            ConfigurationError: the guard is not transactional, the hold is not that of a call which it makes now, or the call was
+                completed with another result.
             InvalidPayloadError: the result cannot be written; nothing was stored.
             StoreError: the store failed; nothing was stored.
 
@@ -162,14 +182,17 @@ class IdempotencyGuard:
         """
         run(self._flow.complete(hold, result, within))
 
-    def confirm(self, key: str, provider_id: str | None = None) -> None:
+    def confirm(self, key: str, provider_id: str | None = None) -> bool:
         """Say that the effect of an unknown call has happened; a repetition then asks `recover=` for its result.
 
         Args:
             key: as for `call`.
             provider_id: the other side's id of it.
+
+        Returns:
+            Whether the key was unknown, and is done now; False leaves it as it is: never used, in progress, or settled.
         """
-        run(self._flow.confirm(key, provider_id))
+        return run(self._flow.confirm(key, provider_id))
 
     def release(self, key: str) -> bool:
         """Say that the effect of an unknown call has not happened: the next call is made.
@@ -194,8 +217,10 @@ class IdempotencyGuard:
             pass_key: the name of a keyword argument in which the function gets the key, to hand it to the other side.
 
         Raises:
+            ConfigurationError: `key` is no function, or `fingerprint` or `pass_key` do not fit the function.
             TypeError: what is decorated is a coroutine function (use `AsyncIdempotencyGuard`), a generator function or a class.
         """
+        _check_key(key)
 
         def decorate(fn: Callable[P, R]) -> Callable[P, R]:
             check_function(fn, "a guard")
@@ -255,7 +280,10 @@ class _Held:
         return self._held[0]
 
     def _finish(self, error: BaseException | None) -> Steps[None]:
-        assert self._held is not None, "a block is entered before it is left"
+        if self._held is None:
+            raise ConfigurationError(
+                f"the block of the key {self._key!r} is left, and was not entered; use it by a with statement"
+            )
         (hold, token), self._held = self._held, None
         if token is None:
             return
@@ -280,7 +308,10 @@ class Holding(_Held):
 
 
 class AsyncIdempotencyGuard:
-    """`IdempotencyGuard` for asynchronous callers, under asyncio and trio: the same arguments, answers and guarantees.
+    """`IdempotencyGuard` for asynchronous callers, under asyncio and trio: the same options, answers and guarantees.
+
+    The store is an asynchronous one, `as_async(backend).claims` or `open_async_backend(...).claims`; any other is a `ConfigurationError`,
+    since each of its calls would let the event loop wait.
 
     A call that is cancelled leaves an unknown outcome behind, as one whose process died; a transactional one has done nothing, and
     is made again once its lease has ended.
@@ -290,10 +321,16 @@ class AsyncIdempotencyGuard:
         def renewals(lease: float) -> AsyncRenewals:
             return AsyncRenewals(lease, lambda hold: store.renew(hold.store_key, hold.record.seq, lease=lease))
 
+        if callable(getattr(store, "claim", None)) and not is_async(store.claim):
+            raise ConfigurationError(
+                f"store is {store!r}, each call of which would let the event loop wait; allowed is an asynchronous one: "
+                "as_async(backend).claims"
+            )
         self._flow = GuardFlow(store, renewals, lambda clock: clock.sleep_async, options)
 
     async def call(self, key: str, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a coroutine function, unless that was done under the key before, as `IdempotencyGuard.call`."""
+        _check_call(fn)
         return cast("R", await arun(self._flow.guarded(key, None, functools.partial(fn, *args, **kwargs))))
 
     async def complete(self, hold: Hold | None, result: object, *, within: AsyncClaimStore | ClaimStore) -> None:
@@ -307,9 +344,9 @@ class AsyncIdempotencyGuard:
         """
         await arun(self._flow.complete(hold, result, within))
 
-    async def confirm(self, key: str, provider_id: str | None = None) -> None:
+    async def confirm(self, key: str, provider_id: str | None = None) -> bool:
         """Say that the effect of an unknown call has happened, as `IdempotencyGuard.confirm`."""
-        await arun(self._flow.confirm(key, provider_id))
+        return await arun(self._flow.confirm(key, provider_id))
 
     async def release(self, key: str) -> bool:
         """Say that the effect of an unknown call has not happened, as `IdempotencyGuard.release`."""
@@ -323,6 +360,7 @@ class AsyncIdempotencyGuard:
         Raises:
             TypeError: what is decorated is no coroutine function.
         """
+        _check_key(key)
 
         def decorate(fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
             check_function(fn, "a guard")

@@ -10,9 +10,7 @@ who is lost there has done nothing.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import Token
@@ -44,8 +42,7 @@ from ..failure import ErrorGroup, Failure, Outcome
 from ..lease import new_owner
 from ..machines import claim as machine
 from ..machines.claim import ClaimRecord
-from ..message import check_id
-from ..retrying.functions import check_parts, refuse_awaitable
+from ..retrying.functions import check_parts
 from ..stores.claims import (
     AsyncClaimStore,
     Claimed,
@@ -58,8 +55,10 @@ from ..stores.claims import (
     Unknown,
 )
 from ..times import Duration, seconds
+from .entering import NotEnteredError, plainly, was_entered_by
 from .hold import Hold
 from .hold import _current as current  # pyright: ignore[reportPrivateUsage]
+from .keys import Keys
 from .renewal import AsyncRenewals, Renewals
 
 __all__ = ["GuardFlow", "GuardOptions", "OnUnknown"]
@@ -91,7 +90,11 @@ def _classifier(value: ErrorClassifier | None) -> ErrorClassifier:
 
 
 def _groups(value: Collection[ErrorGroup]) -> frozenset[ErrorGroup]:
-    return frozenset(ErrorGroup(group) for group in value)
+    try:
+        return frozenset(ErrorGroup(group) for group in value)
+    except (TypeError, ValueError):
+        allowed = ", ".join(repr(group.value) for group in ErrorGroup)
+        raise ConfigurationError(f"keeps is {value!r}; allowed is a list of groups of failures: {allowed}") from None
 
 
 class GuardOptions(TypedDict, total=False):
@@ -104,15 +107,16 @@ class GuardOptions(TypedDict, total=False):
     wait: Duration
     """How long to wait for another who is at work under the same key, before `AlreadyInProgressError`. Default: not at all."""
     namespace: str
-    """Put before all keys, such as a tenant's name: one key in two namespaces is two keys. Default none."""
+    """What the keys belong to, such as a tenant's name: one key in two namespaces is two keys. It has up to 252 characters, and 253
+    together with a key. Default none."""
     lookup: StatusLookup | AsyncStatusLookup | None
     """Asks the other side whether a call whose outcome is unknown had its effect. Default none."""
     recover: Callable[[str | None], object] | None
     """Makes the result of a call that is known to be done and whose result is not on record, from the other side's id (None where
     that is not known). Default none: `ResultLostError`."""
     on_unknown: OnUnknown
-    """What becomes of a call whose predecessor may have had its effect, where nobody can tell: "raise" `OutcomeUnknownError`, or
-    "repeat" it, for calls that may happen twice. Default "raise"."""
+    """What becomes of a call whose predecessor may have had its effect, where nobody can tell, the lookup included: "raise"
+    `OutcomeUnknownError`, or "repeat" it, for calls that may happen twice. Default "raise"."""
     keeps: Collection[ErrorGroup]
     """Groups of failures that are kept as the answer, as a result is: `StoredFailureError` from then on. Others leave the key free
     if they had no effect. Default: the recipient and the content for good."""
@@ -160,10 +164,13 @@ class _Checked:
         check_parts(classifier=self.classifier, clock=self.clock)
         if self.on_unknown not in _ALLOWED_UNKNOWN:
             raise ConfigurationError(f"on_unknown is {self.on_unknown!r}; allowed are 'raise' and 'repeat'")
-        if not isinstance(self.namespace, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"namespace is {self.namespace!r}; allowed is text")
         if not isinstance(self.transactional, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"transactional is {self.transactional!r}; allowed are True and False")
+        if self.transactional and (self.lookup is not None or self.on_unknown != "raise"):
+            name = "on_unknown" if self.lookup is None else "lookup"
+            raise ConfigurationError(
+                f"the guard is transactional and has {name}=; allowed is one of them: the outcome of a transactional call is never unknown"
+            )
         for name in ("lookup", "recover", "encode", "decode"):
             value = getattr(self, name)
             if not callable(value) and not (value is None and name in ("lookup", "recover")):
@@ -194,6 +201,7 @@ class GuardFlow:
             allowed = ", ".join(GuardOptions.__annotations__)
             raise TypeError(f"a guard has no option {min(unknown)!r}; allowed are {allowed}")
         self._options: Final = _Checked(**options)
+        self._keys: Final = Keys(self._options.namespace)
         self._store: Final = store
         self._renewals: Final = renewals(self._options.lease)
         self._sleep: Final = sleep
@@ -205,6 +213,11 @@ class GuardFlow:
         """Whether calls are completed by `complete`."""
         return self._options.transactional
 
+    @property
+    def room(self) -> int:
+        """Characters that a key may have."""
+        return self._keys.room
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
@@ -214,9 +227,12 @@ class GuardFlow:
         if token is None:
             return hold.result
         try:
-            result = yield from do(fn if isinstance(self._renewals, AsyncRenewals) else _plainly(fn))
+            result = yield from do(fn if isinstance(self._renewals, AsyncRenewals) else plainly(fn))
+        except NotEnteredError as error:
+            yield from self.fail(hold, token, error, was_entered=False)
+            raise TypeError(str(error)) from None
         except BaseException as error:
-            yield from self.fail(hold, token, error, was_entered=_was_entered(fn, error))
+            yield from self.fail(hold, token, error, was_entered=was_entered_by(fn, error))
             raise
         yield from self.leave(hold, token, result)
         return result
@@ -227,22 +243,25 @@ class GuardFlow:
         Returns:
             The hold; with it, where the work is to be done, what ends it.
         """
-        options, store_key = self._options, self._store_key(key)
+        options, store_key = self._options, self._keys.stored(key)
         owner = f"{self._owner}/{next(self._holds)}"
         fingerprint = None if payload is None else _digest(payload)
         clock, began, pause = self._time(), self._time().monotonic(), _FIRST_PAUSE
         while True:
             deadline = monotonic() + options.lease
-            answer = yield from do(
-                self._store.claim,
-                store_key,
-                owner=owner,
-                fingerprint=fingerprint,
-                lease=options.lease,
-                poison=_NEVER,
-                sending=not options.transactional,
-                ttl=options.ttl,
-            )
+            try:
+                answer = yield from do(
+                    self._store.claim,
+                    store_key,
+                    owner=owner,
+                    fingerprint=fingerprint,
+                    lease=options.lease,
+                    poison=_NEVER,
+                    sending=not options.transactional,
+                    ttl=options.ttl,
+                )
+            except FingerprintMismatchError:
+                raise FingerprintMismatchError(key) from None
             match answer:
                 case Claimed(record):
                     hold = Hold(key, store_key, record, deadline, is_new=True)
@@ -260,13 +279,8 @@ class GuardFlow:
                         raise AlreadyInProgressError(key, (until - clock.now()).total_seconds())
                     yield from do(self._sleep(clock), min(pause, left))
                     pause = min(pause * 2, _LONGEST_PAUSE)
-                case Replaced():  # a message's key, whose payload was repaired
+                case Replaced():  # somebody has put the call back with another payload
                     raise FingerprintMismatchError(key)
-
-    def _store_key(self, key: str) -> str:
-        if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"the idempotency key is {key!r}; allowed is text of 1 to 255 characters")
-        return check_id(f"{self._options.namespace}/{key}" if self._options.namespace else key, "key")
 
     def _replayed(self, key: str, record: ClaimRecord) -> object:
         """Return what the call gave when it was done."""
@@ -323,6 +337,12 @@ class GuardFlow:
             )
         settled = machine.sent(hold.record, result=self._options.encode(result).decode())
         if (yield from do(within.settle, settled, hold.record.seq)) is None:
+            now = (yield from do(within.get, hold.store_key)) if hold.is_completed else None
+            if now is not None and (now.state, now.seq) == (settled.state, settled.seq):
+                raise ConfigurationError(
+                    f"{hold!r} was completed before, with another result; complete a call once in its transaction, and again only in one "
+                    "that repeats it after a rollback"
+                )
             hold.is_lost = True
             raise HoldLostError(hold.key)
         hold.is_completed, hold.result = True, result
@@ -336,6 +356,8 @@ class GuardFlow:
             what = "the hold is None: no guarded call is running here"
         elif not hold.is_new:
             what = f"{hold!r} was done before"
+        elif hold.is_over:
+            what = f"{hold!r} is of a call that has ended"
         elif hold.record.lease is None or not hold.record.lease.owner.startswith(f"{self._owner}/"):
             what = f"{hold!r} is of another guard"
         else:
@@ -371,7 +393,8 @@ class GuardFlow:
             failure = attrs.evolve(
                 failure, outcome=Outcome.NOT_SENT
             )  # else `complete` has settled it, and this is refused
-        may_have_happened = failure.outcome is Outcome.UNKNOWN and self._options.on_unknown == "raise"
+        asks = self._options.on_unknown == "raise" or self._options.lookup is not None
+        may_have_happened = failure.outcome is Outcome.UNKNOWN and asks
         if not may_have_happened and failure.group not in self._options.keeps:
             return machine.released(record, failure, failed_at=now)
         action = Action.VERIFY if may_have_happened else Action.DISCARD
@@ -379,25 +402,28 @@ class GuardFlow:
         return machine.failed(record, failure, Decision(action, 0.0, reason), failed_at=now)
 
     def _end(self, hold: Hold, token: Token[Hold | None]) -> None:
+        hold.is_over = True
         self._renewals.stop(hold)
         try:  # noqa: SIM105 - suppress costs as much as the rest
             current.reset(token)
         except ValueError:  # a block that was entered in another context
             pass
 
-    def confirm(self, key: str, provider_id: str | None) -> Steps[None]:
-        """Record that the effect of a call is known to have happened."""
-        yield from do(self._store.confirm, self._store_key(key), provider_id=provider_id)
+    def confirm(self, key: str, provider_id: str | None) -> Steps[bool]:
+        """Record that the effect of an unknown call is known to have happened; False where that is not asked."""
+        return self._say(key, lambda record: machine.sent(record, provider_id=provider_id))
 
     def release(self, key: str) -> Steps[bool]:
-        """Record that the effect of a call is known not to have happened; False where that is not asked."""
-        store_key = self._store_key(key)
-        owner = f"{self._owner}/{next(self._holds)}"
+        """Record that the effect of an unknown call is known not to have happened; False where that is not asked."""
+        decision = Decision(Action.RETRY, 0.0, "released: it was not done")
+        return self._say(key, lambda record: machine.decided(record, decision))
+
+    def _say(self, key: str, following: Callable[[ClaimRecord], ClaimRecord]) -> Steps[bool]:
+        store_key, owner = self._keys.stored(key), f"{self._owner}/{next(self._holds)}"
         record = yield from do(self._store.claim_unknown, store_key, owner=owner, lease=self._options.lease)
         if record is None:
             return False
-        settled = machine.decided(record, Decision(Action.RETRY, 0.0, "released: it was not done"))
-        return (yield from do(self._store.settle, settled, record.seq)) is not None
+        return (yield from do(self._store.settle, following(record), record.seq)) is not None
 
     def _find_out(self, key: str, record: ClaimRecord) -> Steps[None]:
         """Ask whether an earlier call had its effect; come back when the key may be claimed again.
@@ -416,7 +442,7 @@ class GuardFlow:
         if isinstance(found, Sent):
             yield from do(self._store.confirm, record.key, provider=found.provider, provider_id=found.provider_id)
             return
-        if found is not None or (self._options.lookup is None and self._options.on_unknown == "repeat"):
+        if found is not None or self._options.on_unknown == "repeat":
             reason = "it was not done" if found is not None else "repeated by choice"
             decision = Decision(Action.RETRY, 0.0, reason)
             yield from do(self._store.settle, machine.decided(record, decision), record.seq)
@@ -433,42 +459,6 @@ class GuardFlow:
                 self._options.on_event,
                 OutcomeVerified(at=self._time().now(), message_id=key, accepted=accepted, error=error),
             )
-
-
-class _NotEnteredError(TypeError):
-    """A function was not called at all, or gave something to await that nobody awaits."""
-
-
-def _plainly(fn: Callable[[], object]) -> Callable[[], object]:
-    """Return a call that refuses what would have to be awaited: its effect would come later, or never."""
-
-    def call() -> object:
-        result = fn()
-        if inspect.isawaitable(result):
-            try:
-                refuse_awaitable(fn, result)
-            except TypeError as error:
-                raise _NotEnteredError(str(error)) from None
-        return result
-
-    return call
-
-
-def _was_entered(fn: Callable[[], object], error: BaseException) -> bool:
-    """Tell whether a call that failed got into the function: not if its arguments do not fit."""
-    if not isinstance(error, TypeError):
-        return True
-    if isinstance(error, _NotEnteredError):
-        return False
-    if not isinstance(fn, functools.partial):
-        return True
-    try:
-        inspect.signature(fn.func).bind(*fn.args, **fn.keywords)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin that does not tell
-        return True
-    return True
 
 
 def _checked_answer(value: object) -> Sent | NotAccepted | None:

@@ -17,13 +17,13 @@ class Hold:
     Attributes are read by the call; `result` is written by a `with` block.
     """
 
-    __slots__ = ("_deadline", "is_completed", "is_lost", "is_new", "key", "record", "result", "store_key")
+    __slots__ = ("_deadline", "is_completed", "is_lost", "is_new", "is_over", "key", "record", "result", "store_key")
 
     def __init__(self, key: str, store_key: str, record: ClaimRecord, deadline: float, *, is_new: bool) -> None:
         self.key: Final = key
         """As the caller gave it: hand it to the provider, so that it can recognise a repetition too."""
         self.store_key: Final = store_key
-        """As it stands in the store, with its namespace."""
+        """As it stands in the store, with its namespace, and apart from the ids of messages."""
         self.record: Final = record
         """The claim."""
         self.is_new: Final = is_new
@@ -34,6 +34,8 @@ class Hold:
         """Whether `complete` has settled it within a transaction: then the transaction decides whether it is done."""
         self.is_lost = False
         """Whether somebody else may have taken over meanwhile: stop if you can. A result is reported all the same."""
+        self.is_over = False
+        """Whether the call has ended: there is nothing to complete any more."""
         self._deadline = deadline
 
     @property

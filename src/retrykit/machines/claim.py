@@ -25,6 +25,7 @@ from ..decision import Action, Attempt, DeadLetterReason, Decision, DispositionK
 from ..errors import FingerprintMismatchError
 from ..failure import ErrorClass, Failure, Outcome
 from ..lease import Lease
+from ..message import CALL_MARK
 from ..times import Duration, from_millis, later, seconds, to_millis
 
 __all__ = [
@@ -174,6 +175,11 @@ class ClaimRecord:
     """Of the shape it was written in; what a newer retrykit wrote keeps its number."""
     extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
     """Fields that this version does not know, kept as they came."""
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is of a guarded call, by its key: nobody finds out about it but who calls again, or says what became of it."""
+        return self.key.startswith(CALL_MARK)
 
     @property
     def tries(self) -> tuple[Attempt, ...]:
@@ -375,13 +381,17 @@ def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: d
         return None
     if record.state is ClaimState.UNKNOWN and record.lease is not None and not record.lease.is_over(now):
         return record if record.lease.owner == owner else None
-    if not is_unsettled(record, now):
+    if not _may_be_found_out(record, now):
         return None
     return _hold(_without_lapsed_holder(record, now), ClaimState.UNKNOWN, owner, lease, now)
 
 
 def is_unsettled(record: ClaimRecord, now: datetime) -> bool:
-    """Tell whether it is time to find out whether a send had happened."""
+    """Tell whether it is time to find out whether a send had happened; of a call that is not for others to find out."""
+    return not record.is_call and _may_be_found_out(record, now)
+
+
+def _may_be_found_out(record: ClaimRecord, now: datetime) -> bool:
     if record.lease is not None:
         return record.lease.is_over(now) and record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
     return record.state is ClaimState.UNKNOWN and (record.not_before is None or record.not_before <= now)

@@ -7,6 +7,7 @@ Guarantees every store has to give, and every method relies on:
   over; only `confirm`, `cancel` and `reopen` need no token;
 - time is the store's own: a wait or a lease is never over early by its clock;
 - every operation may be repeated after a lost answer;
+- what was called under a guard is never offered as a send to find out about;
 - records of unfinished messages never expire, and tokens never restart while there is a record.
 """
 
@@ -325,7 +326,10 @@ class ClaimStore(_Claims):
 
     @final
     def unsettled(self, limit: int = 100) -> Sequence[str]:
-        """Return up to `limit` keys about which it is time to find out whether a send had happened, longest due first."""
+        """Return up to `limit` keys about which it is time to find out whether a send had happened, longest due first.
+
+        Keys of guarded calls (`ClaimRecord.is_call`) are not among them: what was done there only their callers know to ask.
+        """
         return run(self._unsettled_flow(limit))
 
     @final

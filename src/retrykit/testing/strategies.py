@@ -62,7 +62,7 @@ any_text: Final[SearchStrategy[str]] = st.text(max_size=40) | st.lists(hostile_c
 """Any Unicode, lone surrogates and control characters included."""
 
 keys: Final[SearchStrategy[str]] = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=255
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1e"), min_size=1, max_size=255
 )
 """What may be a message id."""
 

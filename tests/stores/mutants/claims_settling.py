@@ -325,6 +325,18 @@ class TestUnsettledInAnyOrder(Mutant):
     caught_by = ("test_unsettled_gives_what_is_due_longest_due_first",)
 
 
+class OffersCalls(_Claims):
+    def _unsettled(self, limit: int) -> Sequence[str]:
+        with self._shared.locked() as now:
+            due = [key for key, each in self._records.items() if machine._may_be_found_out(each, now)]
+        return due[:limit]
+
+
+class TestUnsettledThatOffersCalls(Mutant):
+    broken = OffersCalls
+    caught_by = ("test_call_is_found_out_by_its_callers_and_never_offered",)
+
+
 class Ties(_Claims):
     def _unsettled(self, limit: int) -> Sequence[str]:
         return sorted(super()._unsettled(10**9), key=str.casefold)[:limit]

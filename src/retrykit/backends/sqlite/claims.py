@@ -122,7 +122,9 @@ def _save(db: sqlite3.Connection, record: ClaimRecord | None) -> ClaimRecord | N
 
 
 def _unsettled_at(record: ClaimRecord) -> int | None:
-    """Return when it will be time to find out about a send, in epoch milliseconds; None: there is nothing to find out."""
+    """Return when it will be time to find out about a send, in epoch milliseconds; None: there is nothing to find out, or it is a call."""
+    if record.is_call:
+        return None
     if record.lease is not None:
         held = record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
         return to_millis(record.lease.deadline) if held else None

@@ -17,6 +17,7 @@ from ...errors import FingerprintMismatchError
 from ...failure import ErrorClass, Failure, Outcome
 from ...lease import Lease
 from ...machines import claim as machine
+from ...message import CALL_MARK
 from ...stores.claims import (
     ClaimAnswer,
     Claimed,
@@ -38,7 +39,7 @@ T = TypeVar("T")
 _FAILURE: Final = Failure(
     error_class=ErrorClass.NETWORK_TIMEOUT, outcome=Outcome.UNKNOWN, error_code="", error_message="ü{}\n\0"
 )
-_KEYS: Final[tuple[str, ...]] = ("a", "b")
+_KEYS: Final[tuple[str, ...]] = ("a", "b", f"{CALL_MARK}c")
 _POISON: Final = PoisonRule(limit=3, window=100)
 
 _keys = st.sampled_from(_KEYS)

@@ -10,6 +10,7 @@ import pytest
 from ...decision import Action, Decision, DispositionKind
 from ...errors import ConfigurationError
 from ...machines import claim as machine
+from ...message import CALL_MARK
 from ...stores.claims import Claimed, ClaimRecord, ClaimState, ClaimStore, Counters, Done, Unknown
 from .claims_states import DEAD, HELD, RETRY, STATES, TIMEOUT, UNHELD, VERIFY, claimed, following, sending, settled
 from .suite import StoreSuite, SuiteClock
@@ -282,6 +283,27 @@ class ClaimSettlingTests(StoreSuite[ClaimStore]):
         assert list(store.unsettled()) == ["lapsed", "late", "early"]
         store.confirm("lapsed")
         assert list(store.unsettled()) == ["late", "early"]
+
+    def test_call_is_found_out_by_its_callers_and_never_offered(self, store: ClaimStore, clock: SuiteClock) -> None:
+        """Who settles sends would ask the wrong side about a call; who comes with its key is told that it is unknown."""
+        call = f"{CALL_MARK}payments{CALL_MARK}k"
+        for key in (call, "k"):
+            sending(store, key)
+        clock.advance("30s")
+        assert ["k"] == list(store.unsettled())
+        answer = store.claim(call, owner="caller", lease=5)
+        assert isinstance(answer, Unknown)
+        assert answer.record.is_call
+        clock.advance("5s")
+        assert ["k"] == list(store.unsettled())
+        record = store.claim_unknown(call, owner="person", lease=5)
+        assert record is not None
+        assert store.settle(machine.decided(record, VERIFY), record.seq) is not None
+        assert ["k"] == list(store.unsettled())
+        record = store.claim_unknown(call, owner="person", lease=5)
+        assert record is not None
+        assert store.settle(machine.sent(record), record.seq) == store.get(call)
+        assert ["k"] == list(store.unsettled())
 
     def test_unsettled_of_equal_instants_is_ordered_by_key(self, store: ClaimStore, clock: SuiteClock) -> None:
         """The order is the same in every store."""

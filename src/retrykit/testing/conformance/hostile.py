@@ -25,6 +25,7 @@ KEYS: Final = (
     '"quoted"',
     "a\nb\r\n\tc",
     "\x01\x1b[31m\x7f",
+    "a\x1eb",
     "../../etc/passwd",
     "كتاب\u202e\u200d",
     "e\u0301",
