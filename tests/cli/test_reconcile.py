@@ -37,6 +37,11 @@ def events(start: datetime, end: datetime) -> list[ProviderEvent]:
     return [told] if start <= BEGIN < end else []
 
 
+def none(start: datetime, end: datetime) -> list[ProviderEvent]:
+    """A source that has nothing."""
+    return []
+
+
 def lookup(message_id: str) -> Sent | NotAccepted | None:
     return {"taken": Sent("p-taken", "ses"), "refused": NotAccepted()}.get(message_id)
 
@@ -117,6 +122,23 @@ def test_since_compares_again(url: str, file: Path) -> None:
     report = json.loads(result.stdout)
     assert [(BEGIN + timedelta(hours=h)).strftime("%Y-%m-%dT%H:%M:%S.000Z") for h in (0, 2)] == report["window"]
     assert (2, 1, 1, 1) == tuple(report[name] for name in ("events", "matched", "missing", "unexpected"))
+
+
+@pytest.mark.parametrize("spelled", ["sendgrid", "SendGrid", "SENDGRID"])
+def test_provider_may_be_spelled_in_any_case(url: str, file: Path, spelled: str) -> None:
+    """What is missing is found all the same."""
+    result = run("--url", url, "--events", str(file), "--provider", spelled, "--json")
+    report = json.loads(result.stdout)
+    assert (1, 1, 1) == (result.exit_code, report["missing"], report["elsewhere"])
+    assert "what the log calls the provider" not in result.stderr
+
+
+def test_provider_that_the_log_does_not_know_is_told(url: str) -> None:
+    """Nothing is missing of a name that was mistyped, which is no all-clear."""
+    result = run("--url", url, "--source", f"{HERE}:none", "--provider", "sengdrid", "--json")
+    assert (0, 0, 3) == (result.exit_code, *(json.loads(result.stdout)[each] for each in ("missing", "elsewhere")))
+    assert "the log has 3 messages that wait for their first event" in result.stderr
+    assert "none of them sent through 'sengdrid'" in result.stderr
 
 
 def test_time_without_events_is_told(url: str, file: Path) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from retrykit import Dispatcher, Message
@@ -188,6 +189,19 @@ def test_message_that_something_was_told_of_is_not_missing(scene: Scene) -> None
     assert ["no-provider", "other-provider"] == [each.message_id for each in report.mismatches]
     report = scene.reconciler().compare(NOON, at(60))
     assert ["no-provider", "other", "other-provider"] == [each.message_id for each in report.mismatches]
+
+
+def test_provider_is_the_same_in_any_case(scene: Scene) -> None:
+    """However it is spelled where a name comes in; the bookmark is one as well."""
+    scene.sent("lost", provider="SES", provider_id="p-1")
+    scene.sent("told", provider="Ses", provider_id="p-2")
+    scene.sent("other", provider="Mailgun")
+    scene.events = [attrs.evolve(told(None, provider_id="p-2"), provider="sES")]
+    for provider in ("ses", "SES", "Ses"):
+        report = scene.reconciler(provider=provider).compare(NOON, at(60))
+        assert ((1, 1, 0, 0), 1) == (counts(report), report.elsewhere), provider
+    scene.reconciler(provider="SES").run_once()
+    assert at(60) == scene.backend.deliveries.bookmark("ses")
 
 
 def scene_event(message_id: str, kind: EventKind) -> Any:

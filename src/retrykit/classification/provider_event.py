@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import attrs
 
+from ..checks import provider_name
 from ..codec import JSON
 from .smtp import SmtpReply
 
@@ -45,8 +46,8 @@ class EventKind(StrEnum):
 class ProviderEvent:
     """One event of one message, as a provider reported it."""
 
-    provider: str
-    """Who reported it, in lower case: "ses", "sendgrid"."""
+    provider: str = attrs.field(converter=provider_name)
+    """Who reported it; kept in lower case: "ses", "sendgrid"."""
     kind: EventKind
     """What has happened."""
     codes: tuple[str, ...] = ()

@@ -101,8 +101,17 @@ def reconcile(
                 total += report
                 shown.update(task, advance=1, total=run.windows)
     _say(total, file, json_)
+    if total.elsewhere and not (total.matched or total.missing or total.conflicting):
+        click.echo(_nothing_of(cast("str", provider), total.elsewhere), err=True)
     if not total.is_clean:
         raise SystemExit(1)
+
+
+def _nothing_of(provider: str, elsewhere: int) -> str:
+    return (
+        f"of the compared time the log has {elsewhere:,} messages that wait for their first event, none of them sent through "
+        f"{provider!r}: is that what the log calls the provider? See `retrykit deliveries --status sent_to_provider`"
+    )
 
 
 def _span(since: str, until: str | None, patience: float) -> tuple[datetime, datetime]:

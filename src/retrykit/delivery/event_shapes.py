@@ -364,9 +364,7 @@ def read_event(provider: str, vocabulary: str | None, event: Event) -> ProviderE
     asked = [own] if own else []
     asked += [reader for reader in READERS.values() if reader is not own]
     found = next((read for reader in asked if (read := reader(event)) is not None), None) or _any(event)
-    return attrs.evolve(
-        found, provider=provider.lower(), vocabulary=found.vocabulary or vocabulary, raw=cast("JSON", event)
-    )
+    return attrs.evolve(found, provider=provider, vocabulary=found.vocabulary or vocabulary, raw=cast("JSON", event))
 
 
 def of_form(pairs: list[tuple[str, str]]) -> dict[str, object]:

@@ -20,7 +20,7 @@ from typing import ClassVar, Final, cast, final
 
 import attrs
 
-from ..checks import whole
+from ..checks import provider_name, whole
 from ..classification.documents import as_map
 from ..classification.provider_event import EventKind, ProviderEvent
 from ..codec import JSON
@@ -137,7 +137,7 @@ def _json_object(provider: str, text: str) -> Mapping[str, object]:
 def _provider(value: str) -> str:
     if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         raise ConfigurationError(f"provider is {value!r}; allowed is a name, as the application calls the provider")
-    return value
+    return provider_name(value)
 
 
 def _max_body(value: int) -> int:
@@ -225,7 +225,7 @@ class SesWebhook(Webhook):
             return events
         return [
             ProviderEvent(
-                provider=self.provider.lower(),
+                provider=self.provider,
                 kind=EventKind.OTHER,
                 codes=(kind,),
                 vocabulary="aws",

@@ -12,6 +12,7 @@ from typing import Any, Final, Self, cast
 
 import attrs
 
+from ..checks import provider_name, provider_name_or_none
 from ..classification.provider_event import EventKind
 from ..codec import JSON
 from ..errors import ConfigurationError, InvalidPayloadError
@@ -131,8 +132,8 @@ class DeliveryEvent:
 
     message_id: str
     kind: EventKind = attrs.field(converter=_kind)
-    provider: str
-    """Who reported it."""
+    provider: str = attrs.field(converter=provider_name)
+    """Who reported it; kept in lower case."""
     at: datetime = attrs.field(converter=_at)
     """When it happened."""
     provider_id: str | None = None
@@ -208,7 +209,8 @@ class Delivery:
     """What the provider has told, and where it has told nothing, what retrykit has reported last."""
     version: int = 0
     """The `seq` of the claim this follows from, -1 while retrykit itself has reported nothing."""
-    provider: str | None = None
+    provider: str | None = attrs.field(default=None, converter=provider_name_or_none)
+    """Who took it, or tells of it; kept in lower case."""
     provider_id: str | None = None
     """The provider's own id."""
     told: DeliveryStatus | None = attrs.field(default=attrs.Factory(_told, takes_self=True))
