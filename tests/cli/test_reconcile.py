@@ -97,6 +97,25 @@ def test_file_of_events_is_compared_with_the_log(url: str, file: Path) -> None:
     assert "line 4 was passed over" in result.stderr
 
 
+def test_last_line_that_was_cut_off_is_told(url: str, file: Path) -> None:
+    """A run from a timer would never come back to it."""
+    with file.open("a") as text:
+        text.write('{"event": "deliv')
+    result = run("--url", url, "--events", str(file), "--provider", "sendgrid", "--json")
+    assert 3 == json.loads(result.stdout)["unreadable_lines"]
+    assert "line 5 was passed over" in result.stderr
+    assert "the line has no end" in result.stderr
+
+
+def test_file_of_events_that_never_say_when_is_compared(url: str, tmp_path: Path) -> None:
+    """With every window."""
+    file = tmp_path / "undated.jsonl"
+    file.write_text(json.dumps({"event": "delivered", "message_id": "clean"}) + "\n")
+    args = ("--since", BEGIN.isoformat(), "--until", (BEGIN + timedelta(hours=1)).isoformat(), "--json")
+    report = json.loads(run("--url", url, "--events", str(file), "--provider", "sendgrid", *args).stdout)
+    assert (1, 1, 1) == tuple(report[name] for name in ("events", "matched", "missing"))
+
+
 def test_events_go_into_the_log(url: str, file: Path) -> None:
     """As those of webhooks do; and the next run goes on after what was compared."""
     args = ("--events", str(file), "--provider", "sendgrid", "--json")
