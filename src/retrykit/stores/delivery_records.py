@@ -13,7 +13,7 @@ from typing import Any, Final, Self, cast
 import attrs
 
 from ..checks import provider_name, provider_name_or_none
-from ..classification.provider_event import EventKind
+from ..classification.provider_event import EventKind, event_kind
 from ..codec import JSON
 from ..errors import ConfigurationError, InvalidPayloadError
 from ..failure import ErrorGroup
@@ -49,13 +49,6 @@ def _at(instant: datetime) -> datetime:
 
 def _optional(instant: datetime | None) -> datetime | None:
     return None if instant is None else utc(instant)
-
-
-def _kind(value: EventKind | str) -> EventKind:
-    try:
-        return EventKind(value)
-    except ValueError:
-        raise ConfigurationError(f"the kind of event is {value!r}; allowed are {', '.join(EventKind)}") from None
 
 
 def _group(value: ErrorGroup | str | None) -> ErrorGroup | None:
@@ -131,7 +124,7 @@ class DeliveryEvent:
     """What a provider reported of one message, classified: the form in which the log takes it."""
 
     message_id: str
-    kind: EventKind = attrs.field(converter=_kind)
+    kind: EventKind = attrs.field(converter=event_kind)
     provider: str = attrs.field(converter=provider_name)
     """Who reported it; kept in lower case."""
     at: datetime = attrs.field(converter=_at)
