@@ -17,7 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import ClassVar, Final, cast, final
+from typing import Any, ClassVar, Final, cast, final
 
 import attrs
 
@@ -152,7 +152,7 @@ def _tolerance(value: Duration) -> float:
     return seconds(value, "tolerance", positive=True)
 
 
-def _function(_: object, attribute: attrs.Attribute[object], value: object) -> None:
+def _function(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and (not callable(value) or is_async(value)):
         raise ConfigurationError(f"{attribute.name} is {value!r}; allowed is a function that is not asynchronous")
 
