@@ -6,7 +6,7 @@ from typing import Final
 
 from .errors import ConfigurationError
 
-__all__ = ["check_limit", "check_note", "whole"]
+__all__ = ["check_limit", "check_note", "provider_name", "provider_name_or_none", "whole"]
 
 _NOTE: Final = 10_000
 """Characters that a note of a person's may have."""
@@ -21,6 +21,26 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"{name} is {value!r}; allowed are whole numbers >= {least}")
     return value
+
+
+def provider_name(value: str) -> str:
+    """Return a provider's name as it is compared everywhere: in lower case.
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"the provider is {value!r}; allowed is text, such as 'ses'")
+    return value.lower()
+
+
+def provider_name_or_none(value: str | None) -> str | None:
+    """Return a provider's name in lower case, None where nobody is named.
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    return None if value is None else provider_name(value)
 
 
 def check_limit(limit: int, name: str = "limit") -> int:

@@ -43,6 +43,8 @@ class _Window:
         self.start = start
         self.end = end
         self.events = 0
+        self.elsewhere = 0
+        """Messages that were sent through another provider."""
         self.told = set[str]()
         """Our ids of the messages that the provider told of."""
         self.kinds: dict[str, MismatchKind | None] = {}
@@ -71,6 +73,7 @@ class _Window:
         kinds = Counter(self.kinds.values())
         return ReconcileReport(
             events=self.events,
+            elsewhere=self.elsewhere,
             matched=kinds[None],
             missing=kinds["missing"],
             unexpected=kinds["unexpected"],
@@ -210,7 +213,9 @@ class Comparison:
                 after=after,
             )
             for delivery in page:
-                if self._is_missing(window, delivery):
+                if self._options.provider is not None and delivery.provider not in (None, self._options.provider):
+                    window.elsewhere += 1
+                elif self._is_missing(window, delivery):
                     mismatch = DeliveryMismatch(
                         at=self._now(),
                         kind="missing",
@@ -226,5 +231,4 @@ class Comparison:
             after = page[-1]
 
     def _is_missing(self, window: _Window, delivery: Delivery) -> bool:
-        theirs = self._options.provider in (None, delivery.provider) or delivery.provider is None
-        return theirs and delivery.is_plain and not delivery.is_unexpected and delivery.message_id not in window.told
+        return delivery.is_plain and not delivery.is_unexpected and delivery.message_id not in window.told

@@ -121,12 +121,16 @@ class WebhookRefusedError(RetrykitError, ValueError):
 
 
 class EventSourceError(RetrykitError, ConnectionError):
-    """A source of provider events could not be read. Nothing is lost: the same time is asked for again."""
+    """A source of provider events could not be read. Nothing is lost: the same time is asked for again.
+
+    It names the type of what the source raised and not its text; `__cause__` has both.
+    """
 
     def __init__(self, source: str, start: datetime, end: datetime, error: Exception) -> None:
+        ours = isinstance(error, (ConfigurationError, InvalidPayloadError))
+        why = f"{type(error).__name__}: {error}" if ours else type(error).__name__  # others may quote what is secret
         super().__init__(
-            f"the events of {source!r} from {start.isoformat()} to {end.isoformat()} cannot be read: "
-            f"{type(error).__name__}: {error}"
+            f"the events of {source!r} from {start.isoformat()} to {end.isoformat()} cannot be read: {why}"
         )
         self.source = source
         self.start = start

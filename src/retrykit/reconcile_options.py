@@ -8,6 +8,7 @@ from typing import Final, TypedDict
 
 import attrs
 
+from .checks import provider_name
 from .classification import ErrorClassifier
 from .clock import Clock
 from .codec import JSON
@@ -28,7 +29,7 @@ class ReconcileOptions(TypedDict, total=False):
     """What either reconciler may be told besides its backend, its lookup and its source of events."""
 
     provider: str | None
-    """Whose events the source gives: only messages that this provider took can be missing there, and the bookmark has its name.
+    """Whose events the source gives, in any case: only messages that this provider took can be missing there, and the bookmark has its name.
     Default none: the events are of all providers."""
     window: Duration
     """How much time is compared at once. Default one hour."""
@@ -78,7 +79,7 @@ def _since(value: datetime | None) -> datetime | None:
 
 
 def _provider(value: str | None) -> str | None:
-    return None if value is None else check_id(value, "provider")
+    return None if value is None else provider_name(check_id(value, "provider"))
 
 
 @attrs.frozen(kw_only=True)
@@ -134,6 +135,8 @@ class ReconcileReport:
     """Messages that the provider tells of, and the log does not know."""
     conflicting: int = 0
     """Messages of which the log and the provider tell what cannot both be true."""
+    elsewhere: int = 0
+    """Messages that the log has as sent in the window through another provider than the one named: these are not looked for."""
     mismatches: tuple[DeliveryMismatch, ...] = ()
     """The first hundred of what is missing, unexpected or conflicting."""
     window: tuple[datetime, datetime] | None = None

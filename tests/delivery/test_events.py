@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrykit.classification import ErrorClassifier, EventKind, SmtpReply
+from retrykit.classification import ErrorClassifier, EventKind, ProviderEvent, SmtpReply
 from retrykit.delivery import parse_event, parse_events
 from retrykit.errors import ConfigurationError, InvalidPayloadError
 
@@ -272,3 +272,39 @@ def test_provider_that_is_no_text_is_refused(provider):
     """A bug of the caller, told as one."""
     with pytest.raises(ConfigurationError, match="the provider is"):
         parse_events(provider, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"provider": None}, "the provider is None"),
+        ({"provider": 5}, "the provider is 5"),
+        ({"kind": "nope"}, "the kind of event is 'nope'; allowed are accepted, delivered"),
+        ({"kind": None}, "the kind of event is None"),
+        ({"codes": "NoEmail"}, "codes of a provider's event is of type str; allowed is a tuple of texts"),
+        ({"codes": ["NoEmail"]}, "codes of a provider's event is of type list"),
+        ({"codes": (5,)}, "codes of a provider's event is of type tuple that holds something else"),
+        ({"text": None}, "text of a provider's event is of type NoneType; allowed is text"),
+        ({"reply": "550"}, "reply of a provider's event is of type str; allowed is an SmtpReply, or None"),
+        ({"vocabulary": 5}, "vocabulary of a provider's event is of type int; allowed is text, or None"),
+        ({"event_id": 5}, "event_id of"),
+        ({"provider_id": b"p"}, "provider_id of a provider's event is of type bytes"),
+        ({"message_id": 5}, "message_id of"),
+        ({"recipient": ["secret@example.org"]}, "recipient of a provider's event is of type list; allowed is text, or None$"),
+        ({"at": datetime(2026, 1, 1)}, "at is the naive datetime"),  # noqa: DTZ001 - that is the point
+        ({"at": 1767225600}, "at is 1767225600; allowed is a timezone-aware datetime"),
+    ],
+)
+def test_event_with_a_field_of_a_wrong_type_is_refused_by_its_name(fields, said):
+    """When it is made, not where it is used; and without what it holds of a person."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        ProviderEvent(**{"provider": "ses", "kind": EventKind.DELIVERED, **fields})
+    assert "secret" not in str(caught.value)
+
+
+def test_event_takes_the_name_of_its_kind_and_any_timezone():
+    """As an application may write them."""
+    at = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    event = ProviderEvent(provider="SES", kind="delivered", at=at)
+    assert ("ses", EventKind.DELIVERED, False) == (event.provider, event.kind, event.kind.is_failure)
+    assert (datetime(2026, 1, 1, tzinfo=UTC), timedelta(0)) == (event.at, event.at.utcoffset())

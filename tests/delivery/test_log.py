@@ -16,6 +16,7 @@ from retrykit import Dispatcher, Message
 from retrykit.backends.memory import MemoryBackend
 from retrykit.classification import ErrorClassifier, EventKind, ProviderEvent, Rule, SmtpReply
 from retrykit.decision import DispositionKind
+from retrykit.delivery import Sent, parse_event
 from retrykit.delivery.log import AsyncDeliveryLog, DeliveryLog, delivery_event
 from retrykit.failure import ErrorClass
 from retrykit.reconcile import Reconciler, ReconcileReport
@@ -104,6 +105,16 @@ def test_bounce_is_transient_or_permanent_by_its_class(log, text, expected):
     """A provider that gave up for a passing cause leaves a transient bounce."""
     assert expected is log.apply(refused(text)).status
     assert S.BOUNCED_PERMANENT is log.apply(refused(text, kind=K.REJECTED)).status
+
+
+@pytest.mark.parametrize("spelled", ["postmark", "Postmark", "POSTMARK"])
+def test_event_finds_its_message_however_the_provider_is_spelled(log, backend, spelled):
+    """In the answer of the send as in the event."""
+    Dispatcher(lambda _message, _key: Sent("PID", spelled), backend=backend).handle(Message("m", {"n": 1}))
+    for name in ("postmark", "PostMark"):
+        stands = log.apply(parse_event(name, '{"RecordType": "Delivery", "MessageID": "PID"}'))
+        assert ("m", S.DELIVERED, "postmark") == (stands.message_id, stands.status, stands.provider)
+    assert backend.deliveries.by_provider_id(spelled, "PID").message_id == "m"
 
 
 def test_class_of_an_application_decides(backend):

@@ -75,6 +75,37 @@ def test_event_of_a_file_without_a_time_is_of_the_time_before_it(path: Path) -> 
     assert ["ab", "cd"] == [ids(source, 0, 5), ids(source, 5, 10)]
 
 
+def test_events_before_the_first_that_says_when_are_of_its_time(path: Path) -> None:
+    """They come once, in the order of the file; within a line as among lines."""
+    source = EventFile(
+        write(path, line("a", None), [line("b", None), line("c", 7), line("d", None), line("e", 2), line("f", None)]),
+        "sendgrid",
+    )
+    assert ["ef", "abcd", ""] == [ids(source, *window) for window in ((0, 5), (5, 10), (10, 15))]
+    assert (at(2), at(7)) == source.span
+
+
+def test_events_of_a_file_that_never_says_when_come_with_every_time(path: Path) -> None:
+    """As those of a list, until one says when."""
+    source = EventFile(write(path, line("a", None), line("b", None)), "sendgrid")
+    assert ["ab", "ab"] == [ids(source, 0, 5), ids(source, 5, 10)]
+    assert None is source.span
+    write(path, line("c", 7), line("d", None), mode="a")
+    assert ["", "abcd"] == [ids(source, 0, 5), ids(source, 5, 10)]
+    write(path, line("e", 1), line("f", None), line("g", 8), mode="a")
+    assert ["ef", "abcdg"] == [ids(source, 0, 5), ids(source, 5, 10)]
+    write(path, line("h", None), mode="a")
+    assert "abcdgh" == ids(source, 5, 10)
+
+
+def test_undated_event_of_a_part_that_came_later_is_of_the_time_before_it_in_the_file(path: Path) -> None:
+    """Not of the latest time that was read."""
+    source = EventFile(write(path, line("a", 7), line("b", 1)), "sendgrid")
+    assert "ab" == ids(source)
+    write(path, line("c", None), mode="a")
+    assert ["bc", "a"] == [ids(source, 0, 5), ids(source, 5, 10)]
+
+
 def test_file_that_grows_is_read_on(path: Path) -> None:
     """Also by events that come late, and not before a line is whole."""
     source = EventFile(write(path, line("b", 3)), "sendgrid")
@@ -82,6 +113,8 @@ def test_file_that_grows_is_read_on(path: Path) -> None:
     whole = json.dumps(line("c", 4))
     write(path, line("a", 1), whole[:20], mode="a")
     assert ids(source) == "ba"
+    assert (1, [3]) == (source.unreadable_lines, [number for number, _ in source.unreadable])
+    assert "the line has no end: it was cut off, or is still being written" in source.unreadable[0][1]
     write(path, whole[20:] + "\n", mode="a")
     assert ids(source) == "bac"
     assert source.unreadable_lines == 0
@@ -89,8 +122,31 @@ def test_file_that_grows_is_read_on(path: Path) -> None:
 
 def test_last_line_needs_no_end(path: Path) -> None:
     """Tools leave it out."""
-    assert ids(EventFile(write(path, json.dumps(line("a"))), "sendgrid")) == "a"
+    source = EventFile(write(path, line("z"), json.dumps(line("a"))), "sendgrid")
+    assert ids(source) == "za"
+    assert (0, []) == (source.unreadable_lines, source.unreadable)
+    write(path, "\nno JSON\n  ", mode="a")
+    assert ids(source) == "za"
+    assert [3] == [number for number, _ in source.unreadable]
 
+
+@pytest.mark.parametrize("cut", ['{"event": "delive', "[1", "3", "no JSON", "event=delivered&message_id=b"])
+def test_last_line_that_was_cut_off_is_told(path: Path, cut: str) -> None:
+    """It is counted with the others; whether it is still being written nobody can know. Half a form is a form as well."""
+    source = EventFile(write(path, line("a"), "no JSON\n", cut), "sendgrid")
+    assert ids(source) == "a"
+    assert (2, [2, 3]) == (source.unreadable_lines, [number for number, _ in source.unreadable])
+    write(path, "\n" + json.dumps(line("c")) + "\n", mode="a")
+    assert "c" in ids(source)
+    assert all("no end" not in why for _, why in source.unreadable)
+
+
+def test_last_line_that_is_a_form_waits_for_its_end(path: Path) -> None:
+    """Then it is read whole."""
+    source = EventFile(write(path, "MessageSid=SM1&MessageStatus=deliv"), "twilio")
+    assert (0, 1) == (len(list(source(at(0), at(9)))), source.unreadable_lines)
+    write(path, "ered\n", mode="a")
+    assert ([EventKind.DELIVERED], 0) == ([event.kind for event in source(at(0), at(9))], source.unreadable_lines)
 
 def test_file_that_was_replaced_by_a_shorter_one_is_read_anew(path: Path) -> None:
     """Logs are rotated."""

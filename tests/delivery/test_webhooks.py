@@ -654,9 +654,7 @@ def test_mailgun_shared_memory_is_asked_about_genuine_tokens_only():
     assert refusal(second, {}, body) == "replay"
     second.forget(json.dumps(body).encode())
     assert kinds(second, {}, body) == ["delivered"]
-    lasting = mailgun(seen=seen)
-    lasting.forget(json.dumps(body).encode())
-    assert refusal(lasting, {}, body) == "replay"
+    assert refusal(first, {}, body) == "replay"
 
 
 def test_mailgun_token_passes_once_among_threads():
@@ -775,11 +773,48 @@ def test_topics_must_be_a_list_of_arns(topics):
         ses(topics=topics)
 
 
-@pytest.mark.parametrize("settings", [{"keys": ""}, {"keys": []}, {"keys": ["a", b""]}, {"unsee": print}])
+@pytest.mark.parametrize("settings", [{"keys": ""}, {"keys": []}, {"keys": ["a", b""]}, {"unsee": print}, {"seen": bool}])
 def test_mailgun_without_a_key_or_with_half_a_memory_is_refused(settings):
-    """An empty key would let everybody in."""
+    """An empty key would let everybody in; what is remembered for good is lost when it could not be applied."""
     with pytest.raises(ConfigurationError, match="give"):
         mailgun(**settings)
+
+
+async def asynchronous(_):
+    """No function that a webhook could call."""
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "said"),
+    [
+        (ses, {"topics": None}, "topics is None"),
+        (ses, {"topics": 5}, "topics is 5"),
+        (ses, {"topics": b"arn:x"}, "topics is b'arn:x'"),
+        (ses, {"topics": [[TOPIC]]}, "topics is"),
+        (ses, {"fetch": "https://x"}, "fetch is 'https://x'; allowed is a function"),
+        (ses, {"fetch": asynchronous}, "fetch is .*; allowed is a function that is not asynchronous"),
+        (sendgrid, {"keys": 5}, "keys is of type int"),
+        (sendgrid, {"keys": None}, "keys is of type NoneType"),
+        (sendgrid, {"keys": [5]}, "one of keys is of type int"),
+        (mailgun, {"keys": None}, "keys is of type NoneType"),
+        (mailgun, {"keys": 5}, "keys is of type int"),
+        (mailgun, {"keys": ["a", 5]}, "one of keys is of type int"),
+        (mailgun, {"seen": 5, "unsee": print}, "seen is 5; allowed is a function"),
+        (mailgun, {"seen": bool, "unsee": 5}, "unsee is 5; allowed is a function"),
+        (mailgun, {"seen": asynchronous, "unsee": print}, "seen is .*; allowed is a function that is not asynchronous"),
+        (mailgun, {"seen": bool, "unsee": asynchronous}, "unsee is .*; allowed is a function that is not"),
+        (postmark, {"header": "bad header", "secret": "s"}, "header is 'bad header'; allowed is the name of a header"),
+        (postmark, {"header": "X-Tök", "secret": "s"}, "header is 'X-Tök'"),
+        (postmark, {"header": 5, "secret": "s"}, "header is of type int"),
+        (postmark, {"header": "X-S", "secret": 5}, "secret is of type int"),
+        (postmark, {"user": 5, "password": "p"}, "user is of type int"),
+        (postmark, {"user": "u", "password": b"p"}, "password is of type bytes"),
+    ],
+)
+def test_part_of_a_wrong_type_is_refused_by_name_when_it_is_given(make, settings, said):
+    """Not when the first request comes; a secret is not quoted."""
+    with pytest.raises(ConfigurationError, match=said):
+        make(**settings)
 
 
 @pytest.mark.parametrize(

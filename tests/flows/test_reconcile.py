@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from retrykit import Dispatcher, Message
@@ -190,6 +191,19 @@ def test_message_that_something_was_told_of_is_not_missing(scene: Scene) -> None
     assert ["no-provider", "other", "other-provider"] == [each.message_id for each in report.mismatches]
 
 
+def test_provider_is_the_same_in_any_case(scene: Scene) -> None:
+    """However it is spelled where a name comes in; the bookmark is one as well."""
+    scene.sent("lost", provider="SES", provider_id="p-1")
+    scene.sent("told", provider="Ses", provider_id="p-2")
+    scene.sent("other", provider="Mailgun")
+    scene.events = [attrs.evolve(told(None, provider_id="p-2"), provider="sES")]
+    for provider in ("ses", "SES", "Ses"):
+        report = scene.reconciler(provider=provider).compare(NOON, at(60))
+        assert ((1, 1, 0, 0), 1) == (counts(report), report.elsewhere), provider
+    scene.reconciler(provider="SES").run_once()
+    assert at(60) == scene.backend.deliveries.bookmark("ses")
+
+
 def scene_event(message_id: str, kind: EventKind) -> Any:
     from retrykit.stores import DeliveryEvent
 
@@ -254,20 +268,26 @@ def test_source_that_fails_moves_no_bookmark(scene: Scene) -> None:
 
     def failing(start: datetime, _end: datetime) -> Iterator[ProviderEvent]:
         yield told("a")
-        raise TimeoutError("no answer")
+        raise TimeoutError("no answer for token=SECRET")
 
-    with pytest.raises(EventSourceError, match=r"all providers.*2026-01-01T12:00.*TimeoutError: no answer") as caught:
+    with pytest.raises(EventSourceError, match=r"all providers.*2026-01-01T12:00.*TimeoutError$") as caught:
         scene.reconciler(failing).run_once()
     assert isinstance(caught.value.__cause__, TimeoutError)
+    assert "SECRET" not in str(caught.value)
     assert scene.backend.deliveries.bookmark("all providers") is None
     assert scene.backend.deliveries.counts() == {S.DELIVERED: 1}
 
     def refusing(start: datetime, end: datetime) -> list[ProviderEvent]:
         raise PermissionError("401")
 
-    with pytest.raises(EventSourceError, match="PermissionError: 401"):
+    with pytest.raises(EventSourceError, match=r"PermissionError$"):
         scene.reconciler(refusing).run_once()
-    with pytest.raises(EventSourceError, match="NoneType"):
+    def careless(start: datetime, end: datetime) -> list[ProviderEvent]:
+        return [ProviderEvent(provider="ses", kind=cast("Any", "nope"))]
+
+    with pytest.raises(EventSourceError, match="the kind of event is 'nope'"):
+        scene.reconciler(careless).run_once()
+    with pytest.raises(EventSourceError, match="TypeError"):
         scene.reconciler(lambda start, end: None).run_once()
     scene.events = [told("a")]
     assert counts(scene.reconciler().run_once()) == (1, 0, 0, 0)
@@ -297,7 +317,8 @@ def test_run_goes_on_after_a_source_that_fails_and_stops_when_told(
     with caplog.at_level(logging.WARNING, "retrykit.reconcile"):
         reconciler.run()
     assert at(180) == scene.backend.deliveries.bookmark("all providers")
-    assert "no answer" in caplog.text
+    assert "TimeoutError" in caplog.text
+    assert "no answer" not in caplog.text
     assert scene.clock.now() == at(240) + timedelta(seconds=10)
 
 

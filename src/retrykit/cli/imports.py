@@ -34,6 +34,8 @@ def _imported(value: str, kind: str) -> object:
         return pkgutil.resolve_name(value)
     except (ImportError, AttributeError, ValueError) as error:
         raise click.BadParameter(f"{value!r} cannot be imported: {error}; allowed is {kind}") from None
+    except Exception as error:  # noqa: BLE001 - whatever the application's module does when it is imported
+        raise click.BadParameter(f"{value!r} cannot be imported: its module raised {type(error).__name__}") from None
     finally:
         sys.path.remove("")
 

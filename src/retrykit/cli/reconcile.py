@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,15 +15,21 @@ import click
 from ..clock import current_clock
 from ..delivery import EventFile, ProviderEvents, StatusLookup
 from ..errors import ConfigurationError
+from ..events import Event, OutcomeVerified
+from ..policy import EMAIL_MATRIX
 from ..reconcile import Reconciler, ReconcileReport
 from ..reconcile_options import ReconcileOptions
 from ..stores import Backend
-from ..times import read_instant, seconds, to_iso
+from ..times import plain, read_instant, seconds, to_iso
+from ..verification import MAX_AGE
 from .backend import opened, with_backend
 from .imports import function_option
-from .output import as_json, console, load_matrix, printable, progress, table
+from .output import Unusable, as_json, console, load_matrix, printable, progress, table
 
 __all__ = ["reconcile"]
+
+_MAX_WINDOWS: Final = 100_000
+"""Windows that one run may go through."""
 
 _SHOWN: Final = 20
 """Mismatches in the table; --json has a hundred."""
@@ -69,7 +77,7 @@ def reconcile(
     patience: str,
     json_: bool,
 ) -> None:
-    r"""Compare what was sent with what the provider tells, and settle what nobody is sure of.
+    """Compare what was sent with what the provider tells, and settle what nobody is sure of.
 
     \b
     retrykit reconcile --events events.jsonl --provider ses
@@ -77,8 +85,9 @@ def reconcile(
 
     Events go into the delivery log, as those of webhooks do. A window of time is compared once, and a later run goes on
     where this one ended; --since compares again. With --lookup, sends whose outcome is unknown are asked about. Run it
-    from a timer. Exits with 1 if something is missing, unexpected or conflicting.
-    """
+    from a timer. Exits with 1 if something is missing, unexpected or conflicting,
+    and otherwise with 2 if the lookup failed.
+    """  # noqa: D301 - the mark by which click keeps the lines apart
     if events is not None and source is not None:
         raise click.UsageError("give --events or --source, not both")
     if events is not None and provider is None:
@@ -93,6 +102,7 @@ def reconcile(
         file = None if events is None else EventFile(events, cast("str", provider))
         options = ReconcileOptions(provider=provider, window=window, patience=patience, matrix=load_matrix(matrix_name))
         span = None if since is None else _span(since, until, seconds(patience, "patience"))
+        _check_windows(span, window, options)
         run = _Run(backend, lookup, file or source, options, span)
         total = ReconcileReport()
         with progress() as shown:
@@ -100,9 +110,23 @@ def reconcile(
             for report in run.reports():
                 total += report
                 shown.update(task, advance=1, total=run.windows)
-    _say(total, file, json_)
+    _say(total, file, run, json_)
+    if total.elsewhere and not (total.matched or total.missing or total.conflicting):
+        click.echo(_nothing_of(cast("str", provider), total.elsewhere), err=True)
+    failed = _lookup_failures(run)
+    if total.is_clean and failed:
+        raise Unusable(failed)
+    if failed:
+        click.echo(failed, err=True)
     if not total.is_clean:
         raise SystemExit(1)
+
+
+def _nothing_of(provider: str, elsewhere: int) -> str:
+    return (
+        f"of the compared time the log has {elsewhere:,} messages that wait for their first event, none of them sent through "
+        f"{provider!r}: is that what the log calls the provider? See `retrykit deliveries --status sent_to_provider`"
+    )
 
 
 def _span(since: str, until: str | None, patience: float) -> tuple[datetime, datetime]:
@@ -114,6 +138,28 @@ def _span(since: str, until: str | None, patience: float) -> tuple[datetime, dat
             f"--since is {to_iso(begin)} and the end {to_iso(end)}; allowed is a time that ends after it begins"
         )
     return begin, end
+
+
+def _check_windows(span: tuple[datetime, datetime] | None, window: str, options: ReconcileOptions) -> None:
+    """Refuse a length of which it would take ages to get through the time."""
+    length = seconds(window, "window", positive=True)
+    matrix = options.get("matrix", EMAIL_MATRIX)
+    whole = (matrix.max_age or MAX_AGE) if span is None else (span[1] - span[0]).total_seconds()
+    if whole / length > _MAX_WINDOWS:
+        raise ConfigurationError(
+            f"--window is {window!r}, of which {plain(whole)} s have {whole / length:,.0f}; allowed are {_MAX_WINDOWS:,} windows: "
+            f"give at least {plain(math.ceil(whole / _MAX_WINDOWS))}s"
+        )
+
+
+def _lookup_failures(run: _Run) -> str | None:
+    """Say what went wrong in asking; of the application's own errors no more than the types, for their texts may hold secrets."""
+    if not run.failed:
+        return None
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in run.failed.most_common())
+    said = f"the lookup failed for {run.failed.total():,} of the {run.asked:,} messages it was asked about: {kinds}"
+    wrong = ConfigurationError.__name__
+    return f"{said} ({wrong}: it gave something else than Sent, NotAccepted or None)" if wrong in run.failed else said
 
 
 class _Run:
@@ -129,12 +175,23 @@ class _Run:
     ) -> None:
         self.windows: int | None = None
         """How many windows there are in all, as soon as that is known."""
+        self.asked = 0
+        """How many messages the lookup was asked about."""
+        self.failed = Counter[str]()
+        """How often it could not answer, by the type of the error."""
+        options = {**options, "on_event": [self._hear]}
         self._limit = 0 if lookup is None else 500
         self._span = span
         self._length = timedelta(seconds=seconds(options.get("window", ""), "--window", positive=True))
         self._patience = timedelta(seconds=seconds(options.get("patience", ""), "--patience"))
         self._comparing = Reconciler(backend, events=events, **options)
         self._settling = Reconciler(backend, lookup=lookup, events=None if span else events, **options)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, OutcomeVerified):
+            self.asked += 1
+            if event.error is not None:
+                self.failed[event.error.partition(":")[0]] += 1
 
     def reports(self) -> Iterator[ReconcileReport]:
         """Give what each step found."""
@@ -155,7 +212,7 @@ class _Run:
                 return
 
 
-def _say(total: ReconcileReport, file: EventFile | None, json_: bool) -> None:
+def _say(total: ReconcileReport, file: EventFile | None, run: _Run, json_: bool) -> None:
     """Print what was found, and on standard error what of the file was not used."""
     if file is not None:
         for number, why in file.unreadable[:_SHOWN]:
@@ -170,7 +227,7 @@ def _say(total: ReconcileReport, file: EventFile | None, json_: bool) -> None:
             )
     if json_:
         unreadable = {} if file is None else {"unreadable_lines": file.unreadable_lines}
-        click.echo(json.dumps(total.to_dict() | unreadable))
+        click.echo(json.dumps(total.to_dict() | unreadable | {"lookup_errors": dict(run.failed)}))
         return
     out = console()
     if total.window is None:

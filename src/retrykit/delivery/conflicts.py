@@ -39,7 +39,7 @@ def conflict_of(delivery: Delivery, event: DeliveryEvent) -> str | None:
         if delivery.status not in _NOT_TAKEN or delivery.status is event.told:
             return None
         return f"the log has it as {delivery.status.value}, and {event.provider!r} has taken it"
-    if delivery.provider is not None and delivery.provider.casefold() != event.provider.casefold():
+    if delivery.provider is not None and delivery.provider != event.provider:
         return f"the log has it as sent by {delivery.provider!r}, and {event.provider!r} has it too"
     if delivery.provider_id and event.provider_id and _bare(delivery.provider_id) != _bare(event.provider_id):
         return (

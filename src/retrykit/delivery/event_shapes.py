@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias, cast
-
-import attrs
+from typing import Any, Final, TypeAlias, cast
 
 from ..classification.answers import quoted_reply
 from ..classification.documents import as_list, as_map, at, code, first_map, join, number, text
@@ -23,6 +21,7 @@ from .metadata import HEADER
 __all__ = ["READERS", "Event", "of_form", "read_event"]
 
 Event: TypeAlias = Mapping[str, object]
+_Fields: TypeAlias = dict[str, Any]
 K = EventKind
 
 _KINDS: Final = {
@@ -113,8 +112,8 @@ def _event(
     ids: tuple[str | None, str | None, str | None] = (None, None, None),
     recipient: object = None,
     at: object = None,
-) -> ProviderEvent:
-    """Make an event.
+) -> _Fields:
+    """Return the fields of an event.
 
     Args:
         vocabulary: whose words the codes are.
@@ -128,22 +127,21 @@ def _event(
     """
     basic = number(status[0])
     reply = quoted_reply(words, None if basic is None else int(basic), text(status[1]) or None)
-    return ProviderEvent(
-        provider=vocabulary,
-        kind=kind,
-        codes=_codes(*codes),
-        vocabulary=vocabulary,
-        text=words,
-        reply=reply,
-        event_id=ids[0],
-        provider_id=ids[1],
-        message_id=ids[2],
-        recipient=text(recipient)[:512] or None,
-        at=_instant(at),
-    )
+    return {
+        "kind": kind,
+        "codes": _codes(*codes),
+        "vocabulary": vocabulary,
+        "text": words,
+        "reply": reply,
+        "event_id": ids[0],
+        "provider_id": ids[1],
+        "message_id": ids[2],
+        "recipient": text(recipient)[:512] or None,
+        "at": _instant(at),
+    }
 
 
-def _ses(event: Event) -> ProviderEvent | None:
+def _ses(event: Event) -> _Fields | None:
     name = code(event.get("notificationType")) or code(event.get("eventType"))
     if not name:
         return None
@@ -167,7 +165,7 @@ def _ses(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _sendgrid(event: Event) -> ProviderEvent | None:
+def _sendgrid(event: Event) -> _Fields | None:
     if "event" not in event or "event-data" in event:
         return None
     name = code(event.get("event"))
@@ -180,7 +178,7 @@ def _sendgrid(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _mailgun(event: Event) -> ProviderEvent | None:
+def _mailgun(event: Event) -> _Fields | None:
     data = as_map(event.get("event-data"))
     if not data:
         return None
@@ -203,7 +201,7 @@ _POSTMARK_KINDS: Final = {
 }  # fmt: skip
 
 
-def _postmark(event: Event) -> ProviderEvent | None:
+def _postmark(event: Event) -> _Fields | None:
     record = code(event.get("RecordType"))
     if not record:
         return None
@@ -221,7 +219,7 @@ def _postmark(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _sparkpost(event: Event) -> ProviderEvent | None:
+def _sparkpost(event: Event) -> _Fields | None:
     inner = next((found for part in as_map(event.get("msys")).values() if (found := as_map(part))), event)
     if not ("msys" in event or "bounce_class" in event or ("type" in event and "rcpt_to" in event)):
         return None
@@ -233,7 +231,7 @@ def _sparkpost(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _mandrill(event: Event) -> ProviderEvent | None:
+def _mandrill(event: Event) -> _Fields | None:
     message = as_map(event.get("msg")) or event
     name = code(event.get("event")) or code(event.get("status"))
     if not name or not ("msg" in event or "reject_reason" in event):
@@ -247,7 +245,7 @@ def _mandrill(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _mailjet(event: Event) -> ProviderEvent | None:
+def _mailjet(event: Event) -> _Fields | None:
     if not ("error_related_to" in event or "MessageID" in event or "mj_message_id" in event):
         return None
     name, error = code(event.get("event")), code(event.get("error"))
@@ -260,7 +258,7 @@ def _mailjet(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _unisender(event: Event) -> ProviderEvent | None:
+def _unisender(event: Event) -> _Fields | None:
     data = as_map(event.get("event_data"))
     if not data:
         return None
@@ -273,7 +271,7 @@ def _unisender(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _twilio(event: Event) -> ProviderEvent | None:
+def _twilio(event: Event) -> _Fields | None:
     status = code(event.get("MessageStatus")) or code(event.get("SmsStatus"))
     if not status:
         return None
@@ -284,7 +282,7 @@ def _twilio(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _vonage(event: Event) -> ProviderEvent | None:
+def _vonage(event: Event) -> _Fields | None:
     if "message_uuid" in event:  # Messages API
         error = as_map(event.get("error"))
         name = code(error.get("title")) or code(error.get("type")).rpartition("#")[2]
@@ -304,7 +302,7 @@ def _vonage(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _resend(event: Event) -> ProviderEvent | None:
+def _resend(event: Event) -> _Fields | None:
     name, data = code(event.get("type")), as_map(event.get("data"))
     if not name.startswith("email.") or not data:
         return None
@@ -317,7 +315,7 @@ def _resend(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _brevo(event: Event) -> ProviderEvent | None:
+def _brevo(event: Event) -> _Fields | None:
     if "event" not in event or not ("message-id" in event or "ts_event" in event):
         return None
     name = code(event.get("event"))
@@ -328,7 +326,7 @@ def _brevo(event: Event) -> ProviderEvent | None:
     )  # fmt: skip
 
 
-def _any(event: Event) -> ProviderEvent:
+def _any(event: Event) -> _Fields:
     """Read an event of nobody's shape by the names that many providers use."""
     inner = next((as_map(event[key]) for key in ("data", "payload", "event_data") if as_map(event.get(key))), event)
     names = [part.get(key) for part in (event, inner) for key in ("event", "type", "status", "event_type", "eventType")]
@@ -345,7 +343,7 @@ def _any(event: Event) -> ProviderEvent:
     )  # fmt: skip
 
 
-READERS: Final[Mapping[str, Callable[[Event], ProviderEvent | None]]] = {
+READERS: Final[Mapping[str, Callable[[Event], _Fields | None]]] = {
     "aws": _ses, "mailgun": _mailgun, "postmark": _postmark, "sparkpost": _sparkpost, "mandrill": _mandrill, "mailjet": _mailjet,
     "unisender": _unisender, "twilio": _twilio, "vonage": _vonage, "resend": _resend, "brevo": _brevo, "sendgrid": _sendgrid,
 }  # fmt: skip
@@ -364,9 +362,8 @@ def read_event(provider: str, vocabulary: str | None, event: Event) -> ProviderE
     asked = [own] if own else []
     asked += [reader for reader in READERS.values() if reader is not own]
     found = next((read for reader in asked if (read := reader(event)) is not None), None) or _any(event)
-    return attrs.evolve(
-        found, provider=provider.lower(), vocabulary=found.vocabulary or vocabulary, raw=cast("JSON", event)
-    )
+    found["vocabulary"] = found["vocabulary"] or vocabulary
+    return ProviderEvent(provider=provider, raw=cast("JSON", event), **found)
 
 
 def of_form(pairs: list[tuple[str, str]]) -> dict[str, object]:

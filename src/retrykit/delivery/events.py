@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Final, cast
 from urllib.parse import parse_qsl
 
+from ..checks import provider_name
 from ..classification.documents import as_map
 from ..classification.provider_event import ProviderEvent
 from ..classification.vocabularies import known
-from ..errors import ConfigurationError, InvalidPayloadError
+from ..errors import InvalidPayloadError
 from .event_shapes import Event, of_form, read_event
 
 __all__ = ["parse_event", "parse_events"]
@@ -73,9 +74,7 @@ def parse_events(provider: str, body: bytes | str) -> list[ProviderEvent]:
         >>> [event.kind.value for event in parse_events("sendgrid", body)]
         ['delivered', 'bounced']
     """
-    if not isinstance(provider, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-        raise ConfigurationError(f"the provider is {provider!r}; allowed is text, such as 'ses'")
-    vocabulary = known(provider)
+    vocabulary = known(provider_name(provider))
     document = _opened(_document(provider, body))
     events: list[object] = cast("list[object]", document) if isinstance(document, list) else [document]
     read: list[ProviderEvent] = []

@@ -7,11 +7,17 @@ from typing import Protocol
 
 import attrs
 
+from ..checks import provider_name
+
 __all__ = ["AsyncStatusLookup", "NotAccepted", "Sent", "StatusLookup"]
 
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _name(value: object) -> str | None:
+    return None if value is None else provider_name(str(value))  # whatever it is: the message has been sent
 
 
 @attrs.frozen
@@ -20,8 +26,8 @@ class Sent:
 
     provider_id: str | None = attrs.field(default=None, converter=_text)
     """The provider's own id, where it gave one; numbers become text."""
-    provider: str | None = attrs.field(default=None, converter=_text)
-    """Who accepted it, where several could."""
+    provider: str | None = attrs.field(default=None, converter=_name)
+    """Who accepted it, where several could; kept in lower case."""
 
 
 @attrs.frozen

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left
-from collections.abc import AsyncIterable, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from os import PathLike
 from typing import BinaryIO, Final, Protocol
 
@@ -61,8 +63,9 @@ class EventFile:
     r"""A file with one webhook body a line, as a source for a reconciler.
 
     The file may grow while it is used, and may be larger than the memory: kept is where the events of a time begin. An event that
-    does not say when it happened counts as of the time of the one before it. Lines that cannot be read are passed over and told
-    in `unreadable`.
+    does not say when it happened counts as of the time of the one before it, in front of all that say so as of the first of these; where
+    none does, all come with every time. Lines that cannot be read are passed over and told in `unreadable`; so is a last line without its
+    end, which is read as soon as it is whole: JSON by itself, a form by its newline.
 
     Args:
         path: the file, UTF-8: JSON objects, or arrays of them as providers send them.
@@ -91,58 +94,93 @@ class EventFile:
     def _forget(self) -> None:
         self._read_to = 0
         self._lines = 0
-        self._times = array("q")
-        self._offsets = array("q")
-        self.unreadable_lines = 0
-        """How many lines could not be read."""
-        self.unreadable: list[tuple[int, str]] = []
-        """The first of them: number, and why."""
+        self._last: int | None = None
+        self._tail: str | None = None
+        # One entry for each event, by time: when, where its line begins, and which of the line it is.
+        self._times, self._offsets, self._places = array("q"), array("q"), array("q")
+        self._passed_over = 0
+        self._told: list[tuple[int, str]] = []
+
+    @property
+    def unreadable_lines(self) -> int:
+        """How many lines could not be read, as of the last reading; the last one of a growing file may be whole the next time."""
+        return self._passed_over + (self._tail is not None)
+
+    @property
+    def unreadable(self) -> list[tuple[int, str]]:
+        """The first hundred of them: number, and why."""
+        tail = [] if self._tail is None else [(self._lines + 1, self._tail)]
+        return [*self._told, *tail][:_SHOWN]
 
     @property
     def span(self) -> tuple[datetime, datetime] | None:
-        """The instants of the first and the last event, or None where there is none."""
+        """The instants of the first and the last event that says when it happened, or None where there is none."""
         from ..times import from_millis
 
         self._read_on()
-        return (from_millis(self._times[0]), from_millis(self._times[-1])) if self._times else None
+        return None if self._last is None else (from_millis(self._times[0]), from_millis(self._times[-1]))
 
     def __call__(self, start: datetime, end: datetime, /) -> Iterator[ProviderEvent]:
         """Give the events of a time."""
         self._read_on()
         begin, until = to_millis(utc(start, "start")), to_millis(utc(end, "end"))
         first, last = bisect_left(self._times, begin), bisect_left(self._times, until)
-        times = dict(zip(self._offsets[first:last], self._times[first:last], strict=True))
+        if self._last is None:
+            first, last = 0, len(self._times)
+        found = sorted(zip(self._offsets[first:last], self._places[first:last], strict=True))
         with open(self._path, "rb") as file:
-            for offset in sorted(times):
+            for offset, entries in groupby(found, key=itemgetter(0)):
                 file.seek(offset)
-                for event in parse_events(self._provider, file.readline(MAX_LINE + 1)):
-                    if begin <= (times[offset] if event.at is None else to_millis(event.at)) < until:
-                        yield event
+                events = parse_events(self._provider, file.readline(MAX_LINE + 1))
+                for _, place in entries:
+                    yield events[place]
 
     def _read_on(self) -> None:
         """Take in what the file has grown by; one that is shorter than before is another."""
         if os.path.getsize(self._path) < self._read_to:
             self._forget()
-        at = self._times[-1] if self._times else 0
+        self._tail = None
         with open(self._path, "rb") as file:
             file.seek(self._read_to)
             for offset, line in self._lines_of(file):
+                is_whole = line.endswith(b"\n")
                 try:
-                    events = parse_events(self._provider, line) if line.strip() else []
+                    events = self._read(line)
                 except InvalidPayloadError as error:
-                    if not line.endswith(b"\n"):
-                        break  # somebody is still writing it
+                    if not is_whole:
+                        self._tail = f"{error}; the line has no end: it was cut off, or is still being written"
+                        break
                     self._pass_over(str(error))
                     events = []
                 self._read_to = offset + len(line)
-                self._lines += 1
-                for at in dict.fromkeys(at if event.at is None else to_millis(event.at) for event in events):
-                    self._times.append(at)
-                    self._offsets.append(offset)
+                self._lines += is_whole
+                self._take(offset, events)
         if any(self._times[place] > self._times[place + 1] for place in range(len(self._times) - 1)):
             order = sorted(range(len(self._times)), key=self._times.__getitem__)
             self._times = array("q", (self._times[place] for place in order))
             self._offsets = array("q", (self._offsets[place] for place in order))
+            self._places = array("q", (self._places[place] for place in order))
+
+    def _read(self, line: bytes) -> list[ProviderEvent]:
+        """Read a line; the last one is not taken before it is certain to be whole."""
+        if not line.strip():
+            return []
+        events = parse_events(self._provider, line)
+        if not line.endswith(b"\n") and not line.lstrip().startswith((b"{", b"[")):
+            raise InvalidPayloadError("it is a form, which may go on")
+        return events
+
+    def _take(self, offset: int, events: Sequence[ProviderEvent]) -> None:
+        """Note where the events of a line are. What stands before the first that says when it happened gets that one's time."""
+        for place, event in enumerate(events):
+            if event.at is not None:
+                at = to_millis(event.at)
+                if self._last is None:
+                    self._times = array("q", [at]) * len(self._times)
+                self._last = at
+            self._times.append(self._last or 0)
+            self._offsets.append(offset)
+            self._places.append(place)
 
     def _lines_of(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         """Give each line with where it begins; one that is too long is passed over."""
@@ -158,6 +196,6 @@ class EventFile:
             self._read_to = file.tell()
 
     def _pass_over(self, why: str) -> None:
-        self.unreadable_lines += 1
-        if len(self.unreadable) < _SHOWN:
-            self.unreadable.append((self._lines + 1, why))
+        self._passed_over += 1
+        if len(self._told) < _SHOWN:
+            self._told.append((self._lines + 1, why))

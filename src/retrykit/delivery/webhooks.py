@@ -13,14 +13,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import ClassVar, Final, cast, final
+from typing import Any, ClassVar, Final, cast, final
 
 import attrs
 
-from ..checks import whole
+from .._steps import is_async
+from ..checks import provider_name, whole
 from ..classification.documents import as_map
 from ..classification.provider_event import EventKind, ProviderEvent
 from ..codec import JSON
@@ -50,6 +52,8 @@ MAX_BODY: Final = 1 << 20
 MAX_TOKENS: Final = 100_000
 """Tokens of Mailgun that one process remembers."""
 _MAX_TOKEN: Final = 200
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The name of a header (RFC 9110, section 5.1)."""
 
 
 class Webhook(ABC):
@@ -137,7 +141,7 @@ def _json_object(provider: str, text: str) -> Mapping[str, object]:
 def _provider(value: str) -> str:
     if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         raise ConfigurationError(f"provider is {value!r}; allowed is a name, as the application calls the provider")
-    return value
+    return provider_name(value)
 
 
 def _max_body(value: int) -> int:
@@ -148,15 +152,30 @@ def _tolerance(value: Duration) -> float:
     return seconds(value, "tolerance", positive=True)
 
 
+def _function(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and (not callable(value) or is_async(value)):
+        raise ConfigurationError(f"{attribute.name} is {value!r}; allowed is a function that is not asynchronous")
+
+
 def _several(value: str | bytes | Iterable[str | bytes]) -> tuple[str | bytes, ...]:
-    return (value,) if isinstance(value, (str, bytes)) else tuple(value)
+    """Return keys as a tuple; none of them is quoted, they are secrets."""
+    given: object = (value,) if isinstance(value, (str, bytes)) else value
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"keys is of type {type(given).__name__}; allowed is a key as text or bytes, or a list")
+    keys = tuple(cast("Iterable[object]", given))
+    for key in keys:
+        if not isinstance(key, (str, bytes)):
+            raise ConfigurationError(f"one of keys is of type {type(key).__name__}; allowed are text and bytes")
+    return cast("tuple[str | bytes, ...]", keys)
 
 
 def _topics(value: Iterable[str]) -> frozenset[str]:
-    topics: frozenset[object] = frozenset() if isinstance(value, str) else frozenset(value)
+    given: object = value
+    is_list = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    topics = list(cast("Iterable[object]", given)) if is_list else []
     if not topics or not all(isinstance(topic, str) and topic.startswith("arn:") for topic in topics):
         raise ConfigurationError(f"topics is {value!r}; allowed is a list of at least one TopicArn ('arn:aws:sns:...')")
-    return cast("frozenset[str]", topics)
+    return frozenset(cast("list[str]", topics))
 
 
 def _sendgrid_keys(value: str | bytes | Iterable[str | bytes]) -> EcKeys:
@@ -199,7 +218,7 @@ class SesWebhook(Webhook):
     provider: str = attrs.field(default="ses", converter=_provider)
     tolerance: float = attrs.field(default=3_600.0, converter=_tolerance)
     max_body: int = attrs.field(default=MAX_BODY, converter=_max_body)
-    fetch: Callable[[str], bytes] = attrs.field(default=fetch_certificate, repr=False)
+    fetch: Callable[[str], bytes] = attrs.field(default=fetch_certificate, repr=False, validator=_function)
     _certificates: Certificates = attrs.field(
         init=False, repr=False, default=attrs.Factory(lambda self: Certificates(self.fetch), takes_self=True)
     )
@@ -225,7 +244,7 @@ class SesWebhook(Webhook):
             return events
         return [
             ProviderEvent(
-                provider=self.provider.lower(),
+                provider=self.provider,
                 kind=EventKind.OTHER,
                 codes=(kind,),
                 vocabulary="aws",
@@ -340,7 +359,8 @@ class MailgunWebhook(Webhook):
         max_body: see `Webhook`.
         seen: tells whether a token was seen before, and remembers it for at least `tolerance`, in one step; for several processes, a
             shared store. Called only with tokens that are genuine. Default: the last 100,000 of this process.
-        unsee: takes a token out again, for `forget`; belongs to `seen`.
+        unsee: takes a token out again, for `forget`; belongs to `seen`, and neither goes without the other: an event that could not be
+            applied would be refused when Mailgun sends it again, and lost.
 
     Raises:
         ConfigurationError: one of these is not allowed.
@@ -353,8 +373,8 @@ class MailgunWebhook(Webhook):
     provider: str = attrs.field(default="mailgun", converter=_provider)
     tolerance: float = attrs.field(default=32_400.0, converter=_tolerance)
     max_body: int = attrs.field(default=MAX_BODY, converter=_max_body)
-    seen: Callable[[str], bool] | None = attrs.field(default=None, repr=False)
-    unsee: Callable[[str], object] | None = attrs.field(default=None, repr=False)
+    seen: Callable[[str], bool] | None = attrs.field(default=None, repr=False, validator=_function)
+    unsee: Callable[[str], object] | None = attrs.field(default=None, repr=False, validator=_function)
     _own: SeenTokens = attrs.field(
         init=False,
         repr=False,
@@ -362,16 +382,16 @@ class MailgunWebhook(Webhook):
     )
 
     def __attrs_post_init__(self) -> None:
-        if self.seen is None and self.unsee is not None:
-            raise ConfigurationError("unsee is given without seen; give both, or neither")
+        if (self.seen is None) != (self.unsee is None):
+            given, absent = ("unsee", "seen") if self.seen is None else ("seen", "unsee")
+            raise ConfigurationError(
+                f"{given} is given without {absent}; give both, or neither: what could not be applied has to pass again"
+            )
 
     def forget(self, body: bytes) -> None:
-        """See `Webhook`. Without `unsee`, `seen` goes on refusing the token."""
+        """See `Webhook`."""
         token = _mailgun_token(_json_object(self.provider, _json_text(self.provider, body)))
-        if self.seen is None:
-            self._own.forget(token)
-        elif self.unsee is not None:
-            self.unsee(token)
+        (self.unsee or self._own.forget)(token)
 
     def _events(self, headers: Mapping[str, str], body: bytes) -> list[ProviderEvent]:
         del headers  # the signature is in the body
@@ -431,6 +451,14 @@ class PostmarkWebhook(Webhook):
     scheme: ClassVar[str] = "Basic"
 
     def __attrs_post_init__(self) -> None:
+        for name in ("user", "password", "header", "secret"):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise ConfigurationError(f"{name} is of type {type(value).__name__}; allowed is text")
+        if self.header and not _TOKEN.fullmatch(self.header):
+            raise ConfigurationError(
+                f"header is {self.header!r}; allowed is the name of a header: ASCII letters, digits and !#$%&'*+.^_`|~-"
+            )
         pairs = [(self.user, self.password), (self.header, self.secret)]
         given = [pair for pair in pairs if pair != (None, None)]
         if len(given) != 1 or not all(given[0]) or ":" in (self.user or ""):
@@ -439,7 +467,7 @@ class PostmarkWebhook(Webhook):
             )
 
     def _events(self, headers: Mapping[str, str], body: bytes) -> list[ProviderEvent]:
-        name = (self.header or "authorization").strip().lower()
+        name = (self.header or "authorization").lower()
         if name not in headers:
             raise WebhookRefusedError(
                 self.provider, "missing", f"it has no header {name!r}; set it in the webhook's settings"

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import final
 
 from .._steps import Steps, arun, do, run
-from ..checks import check_limit
+from ..checks import check_limit, provider_name
 from ..errors import ConfigurationError
 from ..machines.status import DeliveryStatus
 from ..message import check_id
@@ -83,7 +83,7 @@ class _Deliveries(abc.ABC):
         return (yield from do(self._get, check_id(message_id)))
 
     def _by_provider_id_flow(self, provider: str, provider_id: str) -> Steps[Delivery | None]:
-        return (yield from do(self._by_provider_id, provider, provider_id))
+        return (yield from do(self._by_provider_id, provider_name(provider), provider_id))
 
     def _with_status_flow(self, status: DeliveryStatus, limit: int, after: str) -> Steps[Sequence[Delivery]]:
         return (yield from do(self._with_status, _status(status), check_limit(limit), after))
@@ -172,7 +172,7 @@ class DeliveryStore(_Deliveries):
         """Return the record of the message that a provider knows by an id.
 
         Args:
-            provider: who. A record that does not say its provider could be of any.
+            provider: who, in any case. A record that does not say its provider could be of any.
             provider_id: the provider's id of the message.
 
         Returns:

@@ -12,7 +12,8 @@ from typing import Any, Final, Self, cast
 
 import attrs
 
-from ..classification.provider_event import EventKind
+from ..checks import provider_name, provider_name_or_none
+from ..classification.provider_event import EventKind, event_kind
 from ..codec import JSON
 from ..errors import ConfigurationError, InvalidPayloadError
 from ..failure import ErrorGroup
@@ -48,13 +49,6 @@ def _at(instant: datetime) -> datetime:
 
 def _optional(instant: datetime | None) -> datetime | None:
     return None if instant is None else utc(instant)
-
-
-def _kind(value: EventKind | str) -> EventKind:
-    try:
-        return EventKind(value)
-    except ValueError:
-        raise ConfigurationError(f"the kind of event is {value!r}; allowed are {', '.join(EventKind)}") from None
 
 
 def _group(value: ErrorGroup | str | None) -> ErrorGroup | None:
@@ -130,9 +124,9 @@ class DeliveryEvent:
     """What a provider reported of one message, classified: the form in which the log takes it."""
 
     message_id: str
-    kind: EventKind = attrs.field(converter=_kind)
-    provider: str
-    """Who reported it."""
+    kind: EventKind = attrs.field(converter=event_kind)
+    provider: str = attrs.field(converter=provider_name)
+    """Who reported it; kept in lower case."""
     at: datetime = attrs.field(converter=_at)
     """When it happened."""
     provider_id: str | None = None
@@ -208,7 +202,8 @@ class Delivery:
     """What the provider has told, and where it has told nothing, what retrykit has reported last."""
     version: int = 0
     """The `seq` of the claim this follows from, -1 while retrykit itself has reported nothing."""
-    provider: str | None = None
+    provider: str | None = attrs.field(default=None, converter=provider_name_or_none)
+    """Who took it, or tells of it; kept in lower case."""
     provider_id: str | None = None
     """The provider's own id."""
     told: DeliveryStatus | None = attrs.field(default=attrs.Factory(_told, takes_self=True))
