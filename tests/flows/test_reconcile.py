@@ -282,6 +282,7 @@ def test_source_that_fails_moves_no_bookmark(scene: Scene) -> None:
 
     with pytest.raises(EventSourceError, match=r"PermissionError$"):
         scene.reconciler(refusing).run_once()
+
     def careless(start: datetime, end: datetime) -> list[ProviderEvent]:
         return [ProviderEvent(provider="ses", kind=cast("Any", "nope"))]
 
