@@ -257,7 +257,9 @@ def test_lookup_that_works_tells_of_no_errors(url: str) -> None:
     assert (0, {}, "") == (result.exit_code, json.loads(result.stdout)["lookup_errors"], result.stderr)
 
 
-def test_module_that_fails_when_it_is_imported_is_told(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_that_fails_when_it_is_imported_is_told(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a traceback, and without what it says."""
     (tmp_path / "failing_module.py").write_text("raise RuntimeError('token=SECRET')\n")
     monkeypatch.chdir(tmp_path)

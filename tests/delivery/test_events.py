@@ -290,7 +290,10 @@ def test_provider_that_is_no_text_is_refused(provider):
         ({"event_id": 5}, "event_id of"),
         ({"provider_id": b"p"}, "provider_id of a provider's event is of type bytes"),
         ({"message_id": 5}, "message_id of"),
-        ({"recipient": ["secret@example.org"]}, "recipient of a provider's event is of type list; allowed is text, or None$"),
+        (
+            {"recipient": ["secret@example.org"]},
+            "recipient of a provider's event is of type list; allowed is text, or None$",
+        ),
         ({"at": datetime(2026, 1, 1)}, "at is the naive datetime"),  # noqa: DTZ001 - that is the point
         ({"at": 1767225600}, "at is 1767225600; allowed is a timezone-aware datetime"),
     ],

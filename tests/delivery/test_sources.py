@@ -148,6 +148,7 @@ def test_last_line_that_is_a_form_waits_for_its_end(path: Path) -> None:
     write(path, "ered\n", mode="a")
     assert ([EventKind.DELIVERED], 0) == ([event.kind for event in source(at(0), at(9))], source.unreadable_lines)
 
+
 def test_file_that_was_replaced_by_a_shorter_one_is_read_anew(path: Path) -> None:
     """Logs are rotated."""
     source = EventFile(write(path, line("a"), line("b")), "sendgrid")

@@ -773,7 +773,9 @@ def test_topics_must_be_a_list_of_arns(topics):
         ses(topics=topics)
 
 
-@pytest.mark.parametrize("settings", [{"keys": ""}, {"keys": []}, {"keys": ["a", b""]}, {"unsee": print}, {"seen": bool}])
+@pytest.mark.parametrize(
+    "settings", [{"keys": ""}, {"keys": []}, {"keys": ["a", b""]}, {"unsee": print}, {"seen": bool}]
+)
 def test_mailgun_without_a_key_or_with_half_a_memory_is_refused(settings):
     """An empty key would let everybody in; what is remembered for good is lost when it could not be applied."""
     with pytest.raises(ConfigurationError, match="give"):

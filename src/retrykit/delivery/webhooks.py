@@ -161,7 +161,9 @@ def _several(value: str | bytes | Iterable[str | bytes]) -> tuple[str | bytes, .
     """Return keys as a tuple; none of them is quoted, they are secrets."""
     given: object = (value,) if isinstance(value, (str, bytes)) else value
     if not isinstance(given, Iterable):
-        raise ConfigurationError(f"keys is of type {type(given).__name__}; allowed is a key as text or bytes, or a list")
+        raise ConfigurationError(
+            f"keys is of type {type(given).__name__}; allowed is a key as text or bytes, or a list"
+        )
     keys = tuple(cast("Iterable[object]", given))
     for key in keys:
         if not isinstance(key, (str, bytes)):
