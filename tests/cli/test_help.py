@@ -28,7 +28,7 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("path", list(commands(app)), ids=" ".join)
 def test_help_shows_no_marks_and_each_example_on_its_line(path: tuple[str, ...]) -> None:
-    """click's mark for lines that stay apart is obeyed, not shown."""
+    """The mark of click for lines that stay apart is obeyed, not shown."""
     shown = CliRunner().invoke(app, [*path, "--help"], terminal_width=200)
     assert 0 == shown.exit_code, shown.output
     assert "\\b" not in shown.output

@@ -658,7 +658,7 @@ def test_wrong_part_is_refused_by_its_name_at_once(make: Any, options: dict[str,
 def test_what_is_no_backend_is_refused(make: Any) -> None:
     """One of its stores, for example."""
     for wrong in (None, MemoryBackend().claims):
-        with pytest.raises(ConfigurationError, match="the backend is .*; allowed is a backend with all its stores"):
+        with pytest.raises(ConfigurationError, match=r"the backend is .*; allowed is a backend with all its stores"):
             make(wrong)
 
 
