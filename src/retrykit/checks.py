@@ -6,7 +6,7 @@ from typing import Final
 
 from .errors import ConfigurationError
 
-__all__ = ["check_limit", "check_note", "provider_name", "provider_name_or_none", "whole"]
+__all__ = ["check_limit", "check_note", "has_methods", "provider_name", "provider_name_or_none", "whole"]
 
 _NOTE: Final = 10_000
 """Characters that a note of a person's may have."""
@@ -21,6 +21,22 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"{name} is {value!r}; allowed are whole numbers >= {least}")
     return value
+
+
+def has_methods(value: object, name: str, methods: str) -> None:
+    """See that a part has the methods by which it is used.
+
+    Args:
+        value: the part; None is no part, and passes.
+        name: what it was given as.
+        methods: names, separated by spaces.
+
+    Raises:
+        ConfigurationError: one is missing.
+    """
+    missing = [each for each in methods.split() if not hasattr(value, each)]
+    if value is not None and missing:
+        raise ConfigurationError(f"{name} is {value!r}, which has no {missing[0]}()")
 
 
 def provider_name(value: str) -> str:

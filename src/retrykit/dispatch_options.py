@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import attrs
 
-from .checks import check_limit
+from .checks import check_limit, has_methods
 from .classification import ErrorClassifier
 from .clock import Clock
 from .deadletter.capture import Capture
@@ -61,9 +61,7 @@ def _lease(value: Duration) -> float:
 
 def _has(methods: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     def check(_: object, attribute: attrs.Attribute[object], value: object) -> None:
-        missing = [name for name in methods.split() if not hasattr(value, name)]
-        if value is not None and missing:
-            raise ConfigurationError(f"{attribute.name} is {value!r}, which has no {missing[0]}()")
+        has_methods(value, attribute.name, methods)
 
     return check
 

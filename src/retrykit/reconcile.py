@@ -27,7 +27,7 @@ from .lease import new_owner
 from .machines.status import DeliveryStatus
 from .projection import Projection, disposition_of
 from .reconcile_options import ReconcileOptions, ReconcileReport, checked
-from .stores import AsyncBackend, Backend, Delivery
+from .stores import AsyncBackend, AsyncClaimStore, Backend, ClaimStore, Delivery
 from .times import to_iso, utc
 from .verification import MAX_AGE, Verification
 
@@ -53,6 +53,10 @@ class _ReconcileFlow:
         for name, part in (("lookup", lookup), ("events", events)):
             if part is not None and not callable(part):
                 raise ConfigurationError(f"{name} is {part!r}; allowed is a function, or None")
+        if not all(hasattr(backend, name) for name in ("claims", "deliveries", "dead_letters")):
+            raise ConfigurationError(
+                f"the backend is {backend!r}; allowed is a backend with all its stores, for example open_backend(url)"
+            )
         self._backend = backend
         self._source = given.provider or "all providers"
         self._comparison = None if events is None else Comparison(backend, events, self._source, given)
@@ -211,6 +215,8 @@ class Reconciler(_ReconcileFlow):
         events: ProviderEvents | None = None,
         **options: Unpack[ReconcileOptions],
     ) -> None:
+        if isinstance(getattr(backend, "claims", None), AsyncClaimStore):
+            raise ConfigurationError(f"the backend is the asynchronous {backend!r}; use AsyncReconciler for it")
         super().__init__(backend, lookup, events, options)
 
     def run_once(self, limit: int = 100) -> ReconcileReport:
@@ -258,6 +264,8 @@ class AsyncReconciler(_ReconcileFlow):
         events: AsyncProviderEvents | None = None,
         **options: Unpack[ReconcileOptions],
     ) -> None:
+        if isinstance(getattr(backend, "claims", None), ClaimStore):
+            raise ConfigurationError(f"the backend is the synchronous {backend!r}; use as_async(backend) for it")
         super().__init__(backend, lookup, events, options)
 
     async def run_once(self, limit: int = 100) -> ReconcileReport:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import attrs
 
-from .checks import provider_name
+from .checks import has_methods, provider_name
 from .classification import ErrorClassifier
 from .clock import Clock
 from .codec import JSON
 from .decision import DispositionKind
+from .errors import ConfigurationError
 from .events import DeliveryMismatch, Listener, listeners_of
 from .message import check_id
 from .policy import EMAIL_MATRIX, PolicyMatrix
@@ -82,6 +83,19 @@ def _provider(value: str | None) -> str | None:
     return None if value is None else provider_name(check_id(value, "provider"))
 
 
+def _matrix(_: object, __: object, value: Any) -> None:
+    if not isinstance(value, PolicyMatrix):
+        raise ConfigurationError(f"the matrix is {value!r}; allowed is a PolicyMatrix, for example EMAIL_MATRIX")
+
+
+def _classifier(_: object, __: object, value: Any) -> None:
+    has_methods(value, "classifier", "classify")
+
+
+def _clock(_: object, __: object, value: Any) -> None:
+    has_methods(value, "clock", "now monotonic")
+
+
 @attrs.frozen(kw_only=True)
 class CheckedReconcileOptions:
     """`ReconcileOptions`, checked and with their defaults."""
@@ -91,12 +105,12 @@ class CheckedReconcileOptions:
     patience: float = attrs.field(default=3600.0, converter=_patience)
     since: datetime | None = attrs.field(default=None, converter=_since)
     stuck_after: float = attrs.field(default=900.0, converter=_stuck_after)
-    matrix: PolicyMatrix = EMAIL_MATRIX
-    classifier: ErrorClassifier | None = None
+    matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
+    classifier: ErrorClassifier | None = attrs.field(default=None, validator=_classifier)
     lease: float = attrs.field(default=60.0, converter=_lease)
     poll: float = attrs.field(default=10.0, converter=_poll)
     on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
-    clock: Clock | None = None
+    clock: Clock | None = attrs.field(default=None, validator=_clock)
 
 
 def checked(options: ReconcileOptions) -> CheckedReconcileOptions:

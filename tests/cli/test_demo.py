@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from retrykit.cli.app import app
 from retrykit.demo import day as days
 from retrykit.demo.scenarios import SCENARIOS
+from retrykit.machines.status import FINAL, DeliveryStatus
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -144,3 +145,12 @@ def test_command_without_its_extra_says_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.strip() == "retrykit: 'click' is not installed; install it with: pip install 'retrykit[cli]'"
+
+
+def test_progress_adds_up() -> None:
+    """What is settled and what waits is told by one look at the log: no message is both."""
+    progress = days.Progress(total=60)
+    progress.take(dict.fromkeys(DeliveryStatus, 2))
+    rest = {DeliveryStatus.DEFERRED, DeliveryStatus.UNKNOWN, *FINAL}
+    assert (2 * len(FINAL), 4) == (progress.settled, progress.waiting)
+    assert 2 * len(rest) == progress.settled + progress.waiting

@@ -18,6 +18,7 @@ from retrykit.classification import ErrorClassifier, EventKind, ProviderEvent, R
 from retrykit.decision import DispositionKind
 from retrykit.delivery import Sent, parse_event
 from retrykit.delivery.log import AsyncDeliveryLog, DeliveryLog, delivery_event
+from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass
 from retrykit.reconcile import Reconciler, ReconcileReport
 from retrykit.stores import Delivery, DeliveryStatus, as_async
@@ -360,3 +361,31 @@ def test_story_goes_as_told(name, log, backend):
         assert expected is stands.status
     if "bounce" in name:
         assert stands.delivered_at < stands.bounced_at
+
+
+@pytest.mark.parametrize("make", [DeliveryLog, AsyncDeliveryLog])
+def test_log_of_what_is_no_delivery_store_is_refused_at_once(make):
+    """Of a backend the error says what to give instead."""
+    backend = MemoryBackend()
+    for wrong in (backend, as_async(backend)):
+        with pytest.raises(ConfigurationError, match=r"is the backend .*; give its delivery log: backend.deliveries"):
+            make(wrong)
+    for wrong in (None, backend.claims, "sqlite:///mail.db"):
+        with pytest.raises(ConfigurationError, match=f"store is .*; allowed is a {make.__name__[:-3]}Store$"):
+            make(wrong)
+
+
+def test_log_of_a_store_of_the_other_colour_is_refused():
+    """The error says what to use."""
+    store = MemoryBackend().deliveries
+    with pytest.raises(ConfigurationError, match=r"AsyncDeliveryStore; as_async\(backend\).deliveries is one"):
+        AsyncDeliveryLog(store)
+    with pytest.raises(ConfigurationError, match="DeliveryStore; AsyncDeliveryLog takes it"):
+        DeliveryLog(as_async(MemoryBackend()).deliveries)
+
+
+@pytest.mark.parametrize(("options", "said"), [({"classifier": 5}, "classifier is 5"), ({"clock": 5}, "clock is 5")])
+def test_log_with_a_wrong_part_is_refused_by_its_name(options, said):
+    """Not at the first event."""
+    with pytest.raises(ConfigurationError, match=said):
+        DeliveryLog(MemoryBackend().deliveries, **options)

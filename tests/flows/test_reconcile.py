@@ -20,7 +20,7 @@ from retrykit.classification import EventKind, ProviderEvent
 from retrykit.decision import DispositionKind
 from retrykit.delivery import NotAccepted, Sent
 from retrykit.delivery.sources import EventList
-from retrykit.errors import ConfigurationError, EventSourceError, StoreError, StoreUnavailableError
+from retrykit.errors import ConfigurationError, EventSourceError, RetrykitError, StoreError, StoreUnavailableError
 from retrykit.events import DeliveryMismatch, Event, MessageHandled, OutcomeVerified
 from retrykit.reconcile import AsyncReconciler, Reconciler, ReconcileReport
 from retrykit.stores import ClaimState, Delivery, DeliveryStatus, as_async
@@ -629,3 +629,42 @@ def test_store_that_fails_is_told(scene: Scene) -> None:
     with pytest.raises(StoreError, match="gone"):
         scene.reconciler().run_once()
     assert scene.backend.deliveries.bookmark("all providers") is None
+
+
+# Wrong parts
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"matrix": "email"}, "the matrix is 'email'; allowed is a PolicyMatrix"),
+        ({"matrix": None}, "the matrix is None"),
+        ({"classifier": 5}, r"classifier is 5, which has no classify\(\)"),
+        ({"clock": 5}, r"clock is 5, which has no now\(\)"),
+        ({"provider": 5}, "provider"),
+        ({"lookup": 5}, "lookup is 5; allowed is a function"),
+        ({"events": [1]}, r"events is \[1\]; allowed is a function"),
+    ],
+)
+@pytest.mark.parametrize("make", [Reconciler, AsyncReconciler])
+def test_wrong_part_is_refused_by_its_name_at_once(make: Any, options: dict[str, Any], said: str) -> None:
+    """Not in the first run."""
+    backend = MemoryBackend()
+    with pytest.raises(RetrykitError, match=said):
+        make(backend if make is Reconciler else as_async(backend), **options)
+
+
+@pytest.mark.parametrize("make", [Reconciler, AsyncReconciler])
+def test_what_is_no_backend_is_refused(make: Any) -> None:
+    """One of its stores, for example."""
+    for wrong in (None, MemoryBackend().claims):
+        with pytest.raises(ConfigurationError, match=r"the backend is .*; allowed is a backend with all its stores"):
+            make(wrong)
+
+
+def test_backend_of_the_other_colour_is_refused() -> None:
+    """The error says what to use."""
+    with pytest.raises(ConfigurationError, match="use AsyncReconciler for it"):
+        Reconciler(cast("Any", as_async(MemoryBackend())))
+    with pytest.raises(ConfigurationError, match=r"use as_async\(backend\) for it"):
+        AsyncReconciler(cast("Any", MemoryBackend()))

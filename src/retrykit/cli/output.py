@@ -74,4 +74,6 @@ def load_matrix(name: str) -> PolicyMatrix:
 
 def as_json(command: F) -> F:
     """Give a command the option ``--json``, which arrives as `json_`."""
-    return click.option("--json", "json_", is_flag=True, help="Print one JSON object and nothing else.")(command)
+    return click.option(
+        "--json", "json_", is_flag=True, help="Print JSON and nothing else: one object, of a list one a line."
+    )(command)

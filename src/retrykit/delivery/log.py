@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from .._steps import Steps, arun, do, run
+from ..checks import has_methods
 from ..classification.classifier import ErrorClassifier
 from ..classification.provider_event import EventKind, ProviderEvent
 from ..clock import Clock, current_clock
-from ..errors import InvalidMessageError
+from ..errors import ConfigurationError, InvalidMessageError
 from ..message import check_id
 from ..stores.deliveries import AsyncDeliveryStore, Delivery, DeliveryEvent, DeliveryStore
 
@@ -62,12 +63,25 @@ def _provider_ids(event: ProviderEvent) -> list[str]:
     return [known, bare if bare != known else f"<{known}>"]
 
 
+def _check_store(store: object, kind: type[DeliveryStore | AsyncDeliveryStore]) -> None:
+    """Refuse what is no delivery store of the right colour, and say so of a backend, which has one."""
+    if isinstance(store, kind):
+        return
+    if hasattr(store, "deliveries"):
+        raise ConfigurationError(f"store is the backend {store!r}; give its delivery log: backend.deliveries")
+    other = " as_async(backend).deliveries is one" if isinstance(store, DeliveryStore) else ""
+    other = " AsyncDeliveryLog takes it" if isinstance(store, AsyncDeliveryStore) else other
+    raise ConfigurationError(f"store is {store!r}; allowed is a {kind.__name__}{';' + other if other else ''}")
+
+
 class LogFlow:
     """The one logic of both colours, in steps."""
 
     def __init__(
         self, store: DeliveryStore | AsyncDeliveryStore, classifier: ErrorClassifier | None, clock: Clock | None
     ) -> None:
+        has_methods(classifier, "classifier", "classify")
+        has_methods(clock, "clock", "now monotonic")
         self._store = store
         self._classifier = classifier or ErrorClassifier()
         self._clock = clock
@@ -121,6 +135,9 @@ class DeliveryLog(LogFlow):
         classifier: says what kind of failure a bounce is; None: one without rules of your own.
         clock: where the time comes from, for events that do not say when they happened; None: the clock in force.
 
+    Raises:
+        ConfigurationError: one of these is something else, for example the backend itself.
+
     Example:
         >>> from retrykit import open_backend
         >>> from retrykit.delivery import parse_event
@@ -133,6 +150,7 @@ class DeliveryLog(LogFlow):
     def __init__(
         self, store: DeliveryStore, classifier: ErrorClassifier | None = None, *, clock: Clock | None = None
     ) -> None:
+        _check_store(store, DeliveryStore)
         super().__init__(store, classifier, clock)
 
     def apply(self, event: ProviderEvent) -> Delivery | None:
@@ -163,6 +181,7 @@ class AsyncDeliveryLog(LogFlow):
     def __init__(
         self, store: AsyncDeliveryStore, classifier: ErrorClassifier | None = None, *, clock: Clock | None = None
     ) -> None:
+        _check_store(store, AsyncDeliveryStore)
         super().__init__(store, classifier, clock)
 
     async def apply(self, event: ProviderEvent) -> Delivery | None:

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ from ..clock import ScaledClock
 from ..dispatch import Dispatcher
 from ..errors import AlreadyInProgressError, ConfigurationError, HoldLostError, StoreError
 from ..events import AttemptFailed, Event, MessageHandled, OutcomeVerified
-from ..machines.status import FINAL
+from ..machines.status import FINAL, DeliveryStatus
 from ..reconcile import Reconciler, ReconcileReport
 from ..scheduler import RetryScheduler
 from .audit import Audit, audit
@@ -83,7 +83,13 @@ class Progress:
     webhooks: Counter[str] = attrs.field(factory=Counter[str])
     """Webhook calls by answer."""
     waiting: int = 0
+    """Messages that are to be tried or asked about again."""
     settled: int = 0
+
+    def take(self, counts: Mapping[DeliveryStatus, int]) -> None:
+        """Take in how many messages have which status; all of it from one look, so that the numbers add up."""
+        self.settled = sum(number for status, number in counts.items() if status in FINAL)
+        self.waiting = sum(counts.get(status, 0) for status in (DeliveryStatus.DEFERRED, DeliveryStatus.UNKNOWN))
 
 
 class _Run:
@@ -244,9 +250,7 @@ class _Run:
     def watch(self) -> None:
         """Keep the slower counts of the display up to date."""
         while not self._over.wait(0.2):
-            self.progress.waiting = self.backend.retries.stats().waiting
-            counts = self.backend.deliveries.counts()
-            self.progress.settled = sum(n for status, n in counts.items() if status in FINAL)
+            self.progress.take(self.backend.deliveries.counts())
 
     def guarded(self, loop: Callable[[], None]) -> Callable[[], None]:
         """Return `loop`, noting the error that ends it: the day then ends as well."""

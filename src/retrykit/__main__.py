@@ -1,0 +1,5 @@
+"""`python -m retrykit`, the same as `retrykit`."""
+
+from .cli import main
+
+main()
