@@ -6,6 +6,7 @@ error); that a timeout leaves an unknown outcome behind is our own rule.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -56,21 +57,20 @@ STORIES: dict[str, list[tuple[float, str, Any, str]]] = {
 @pytest.mark.parametrize("story", STORIES)
 def test_story_goes_as_told(story: str) -> None:
     """Step by step, at its seconds."""
-    with manual_clock() as clock:
+    with manual_clock() as clock, ExitStack() as begun:
         guard = IdempotencyGuard(MemoryBackend(clock=clock).claims, ttl="1h", lease="1m", recover=lambda known: known)
         began = clock.now()
         for at, act, what, expected in STORIES[story]:
             clock.advance(at - (clock.now() - began).total_seconds())
-            assert expected == step(guard, act, what), f"at {at} s"
+            assert expected == step(guard, begun, act, what), f"at {at} s"
 
 
-def step(guard: IdempotencyGuard, act: str, what: str) -> str:
+def step(guard: IdempotencyGuard, begun: ExitStack, act: str, what: str) -> str:
     """Do one thing with the key, and say what came of it."""
     if act == "confirm":
-        guard.confirm("k", what)
-        return "confirmed"
+        return "confirmed" if guard.confirm("k", what) else "not unknown"
     if act == "begin":
-        guard.hold("k", payload=what).__enter__()
+        begun.enter_context(guard.hold("k", payload=what))
         return "execute"
     try:
         with guard.hold("k", payload=what) as hold:
