@@ -114,7 +114,6 @@ class ProviderEvent:
 
 
 def _wrong(name: str, value: object, allowed: str) -> ConfigurationError:
-    held = " that holds something else" if isinstance(value, tuple) else ""
-    return ConfigurationError(
-        f"{name} of a provider's event is of type {type(value).__name__}{held}; allowed is {allowed}"
-    )
+    kind = type(value).__name__
+    held = " that holds something else" if kind == "tuple" else ""
+    return ConfigurationError(f"{name} of a provider's event is of type {kind}{held}; allowed is {allowed}")
