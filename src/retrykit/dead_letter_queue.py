@@ -23,7 +23,7 @@ from .deadletter.payload import Cipher, message_of, seal
 from .errors import ConfigurationError, InvalidPayloadError, PayloadTooLargeError, PayloadUnavailableError
 from .machines import redrive as machine
 from .machines.redrive import AuditEntry, RedriveJob
-from .message import Message, check_name
+from .message import Message, check_author
 from .redrive_plan import MAX_REDRIVES, RedrivePlan, plan_flow, waiting
 from .stores import AsyncBackend, Backend, DeadLetterQuery
 from .times import Duration, seconds
@@ -94,7 +94,7 @@ class _QueueFlow:
             query=text,
             group=plan.query.fingerprint,
             root_cause=check_note(root_cause, "root_cause", least=1),
-            by=check_name(by, "by"),
+            by=check_author(by),
             created_at=now,
             planned=plan.count,
             canary=whole(canary, "canary", least=0),
@@ -117,7 +117,7 @@ class _QueueFlow:
         return (yield from do(self._backend.redrives.start, attrs.evolve(job, history=(begun,))))
 
     def _act(self, redrive_id: str, act: Callable[..., RedriveJob], by: str, why: str) -> Steps[RedriveJob]:
-        by, why = check_name(by, "by"), check_note(why, "why", least=1)
+        by, why = check_author(by), check_note(why, "why", least=1)
         changed = yield from do(self._backend.redrives.change, redrive_id, lambda job, now: act(job, by, why, now))
         if changed is None:
             raise ConfigurationError(f"there is no redrive {redrive_id!r}; allowed are those that redrives() lists")
@@ -132,7 +132,7 @@ class _QueueFlow:
         why: str,
         validate: Callable[[Message], object] | None,
     ) -> Steps[DeadLetter]:
-        by, why = check_name(by, "by"), check_note(why, "why", least=1)
+        by, why = check_author(by), check_note(why, "why", least=1)
         letter = yield from do(self._backend.dead_letters.get, letter_id)
         if letter is None:
             raise ConfigurationError(f"there is no dead letter {letter_id!r}")
@@ -179,7 +179,7 @@ class _QueueFlow:
         return attrs.evolve(edit, payload=sealed, attributes=letter.attributes, cipher=self._cipher.name)
 
     def _discard(self, query: DeadLetterQuery | str, by: str, why: str, everything: bool) -> Steps[int]:
-        by, why = check_name(by, "by"), check_note(why, "why", least=1)
+        by, why = check_author(by), check_note(why, "why", least=1)
         now = self._time().now()
         wanted = waiting(self._read(query), now, everything=everything)
         note = self._backend.redrives.note

@@ -17,7 +17,16 @@ from . import codec
 from .codec import JSON
 from .errors import ConfigurationError, InvalidMessageError, InvalidPayloadError, PayloadTooLargeError
 
-__all__ = ["CALL_MARK", "DEFAULT_MAX_PAYLOAD", "MAX_ID_LENGTH", "Message", "check_id", "check_name", "receive"]
+__all__ = [
+    "CALL_MARK",
+    "DEFAULT_MAX_PAYLOAD",
+    "MAX_ID_LENGTH",
+    "Message",
+    "check_author",
+    "check_id",
+    "check_name",
+    "receive",
+]
 
 MAX_ID_LENGTH: Final = 255
 """Characters in a message id."""
@@ -60,6 +69,17 @@ def check_name(value: str, name: str) -> str:
         return check_id(value, name)
     except InvalidMessageError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def check_author(value: str) -> str:
+    """Return who does something, as `by=` gives it: text of 1 to 255 characters that is not blank.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if check_name(value, "by").isspace():
+        raise ConfigurationError(f"by is {value!r}; allowed is who does it, text of 1 to {MAX_ID_LENGTH} characters")
+    return value
 
 
 def _frozen_attributes(value: Mapping[str, str] | None) -> dict[str, str]:

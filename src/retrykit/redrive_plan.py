@@ -15,6 +15,7 @@ from .dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState
 from .deadletter.payload import Cipher, can_be_put_back
 from .errors import ConfigurationError
 from .stores import AsyncBackend, AsyncDeadLetterStore, Backend, DeadLetterQuery, DeadLetterStore, Facet
+from .stores.dead_letter_text import MAX_LENGTH
 from .times import to_iso, utc
 
 __all__ = ["MAX_REDRIVES", "RedrivePlan", "blocked_by", "plan_flow", "waiting"]
@@ -81,10 +82,13 @@ def waiting(query: DeadLetterQuery, now: datetime, *, everything: bool) -> DeadL
         )
     if not everything and attrs.evolve(query, state=None) == DeadLetterQuery():
         raise ConfigurationError(
-            "the query has no condition and takes in every dead letter; say everything=True to mean that"
+            "the query has no condition and takes in every dead letter; say everything=True (--everything) to mean that"
         )
     cut_off = utc(now) if query.until is None else min(query.until, utc(now))
-    return attrs.evolve(query, state=DeadLetterState.QUARANTINED, until=cut_off)
+    wanted = attrs.evolve(query, state=DeadLetterState.QUARANTINED, until=cut_off)
+    if len(str(wanted)) > MAX_LENGTH:
+        raise ConfigurationError(f"the query has {len(str(wanted)):,} characters as text; allowed are {MAX_LENGTH:,}")
+    return wanted
 
 
 def plan_flow(

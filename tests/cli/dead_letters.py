@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.capabilities import require
 
 require("click", "rich")
@@ -34,6 +36,7 @@ class Post:
         self.url = f"sqlite:///{self.file}"
         self.broken: Callable[[Message], bool] = lambda _: True
         self.sent: list[str] = []
+        self.is_attended = True
         self.capture: Capture | None = None
 
     def backend(self) -> SQLiteBackend:
@@ -58,7 +61,13 @@ class Post:
         self.sent.append(message.id)
 
     def run(self, *args: str, answer: str | None = None) -> Result:
-        """Call a command on the file."""
+        """Call a command on the file; with an answer as from a terminal."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("retrykit.cli.output.is_attended", lambda: answer is not None)
+            patch.setattr("retrykit.cli.dlq_change.is_attended", lambda: self.is_attended)
+            return self._call(args, answer)
+
+    def _call(self, args: tuple[str, ...], answer: str | None) -> Result:
         return CliRunner().invoke(app, list(args), input=answer, env={"RETRYKIT_URL": self.url, "USER": "ada"})
 
     def json(self, *args: str) -> Any:

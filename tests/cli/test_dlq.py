@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tests.cli.dead_letters import Post
@@ -45,8 +46,29 @@ def test_list_goes_on_where_it_ended(post: Post) -> None:
             break
         cursor = result.stderr.split()[-2:]
     assert [f"spring-{n}#1" for n in (4, 3, 2, 1, 0)] == seen
+    assert [f"spring-{n}#1" for n in (2, 1)] == [
+        each["id"]
+        for each in post.lines("dlq", "list", "campaign:spring", "since:1h", "--limit", "2", "--cursor", relative(post))
+    ], "a window that is told from now on goes on as it was at first"
     refused = post.run("dlq", "list", "campaign:autumn", *cursor)
     assert (2, True) == (refused.exit_code, "is of another query" in refused.stderr)
+
+
+def relative(post: Post) -> str:
+    """Return the cursor of a first page in a window that is told from now on."""
+    return post.run("dlq", "list", "campaign:spring", "since:1h", "--limit", "2").stderr.split()[-1]
+
+
+def test_show_spells_out_names_as_well(post: Post) -> None:
+    """An attribute's name is data too."""
+    backend = post.backend()
+    letter = backend.dead_letters.get("spring-0#1")
+    assert letter is not None
+    backend.dead_letters.put(attrs.evolve(letter, id="odd#1", attributes={"a\x1b[31m": "v"}))
+    backend.close()
+    shown = post.run("dlq", "show", "odd#1").stdout
+    assert "\x1b" not in shown
+    assert r"attribute.a\x1b[31m" in shown
 
 
 def test_show_tells_all_of_one_letter(post: Post) -> None:
@@ -164,8 +186,11 @@ def test_pauses_are_made_listed_and_ended(post: Post) -> None:
     assert second["until"] is not None
     assert ["campaign:spring", "ada"] in [line[:2] for line in words(post.run("pauses").stdout)]
     assert (0, 1) == (post.run("resume", "provider:ses").exit_code, post.run("resume", "provider:ses").exit_code)
-    post.run("resume", "campaign:spring")
+    post.run("resume", "campaign:spring", "--why", "repaired")
     assert "nothing is paused" in post.run("pauses").stdout
+    told = [(each["by"], each["action"], each["subject"], each["why"]) for each in post.lines("dlq", "audit")]
+    assert ("ada", "paused", "campaign:spring", "x") in told
+    assert ("ada", "resumed", "campaign:spring", "repaired") in told
 
 
 @pytest.mark.parametrize(
@@ -175,6 +200,9 @@ def test_pauses_are_made_listed_and_ended(post: Post) -> None:
         (("pause", "campaign:spring"), "Missing option '--reason'"),
         (("pause", "campaign:spring", "--reason", "x", "--for", "2h", "--until", "2030-01-01"), "not both"),
         (("pause", "campaign:spring", "--reason", "x", "--for", "soon"), "--for is 'soon'"),
+        (("pause", "campaign:spring", "--reason", "x", "--until", "2020-01-01"), "allowed is an end in the future"),
+        (("pause", "campaign:spring", "--reason", " "), "reason has 0 characters"),
+        (("pause", "campaign:spring", "--reason", "x", "--by", " "), "by is ' '"),
     ],
 )
 def test_pause_that_cannot_be_is_refused(post: Post, args: tuple[str, ...], said: str) -> None:

@@ -74,6 +74,8 @@ def test_redrive_asks_before_it_begins(post: Post) -> None:
     refused = post.run(*REDRIVE, answer="n\n")
     assert (1, "Put 6 letters back?") == (refused.exit_code, refused.stderr[:19])
     assert [] == post.lines("dlq", "redrives")
+    unattended = post.run(*REDRIVE)
+    assert (2, True) == (unattended.exit_code, "elsewhere say --yes" in unattended.stderr)
     taken = post.run(*REDRIVE, "--detach", answer="y\n")
     assert 0 == taken.exit_code, taken.output
     (job,) = post.lines("dlq", "redrives", "--active")
@@ -125,6 +127,9 @@ def test_letter_is_edited_in_an_editor(post: Post, monkeypatch: pytest.MonkeyPat
     assert '{\n  "n": 0\n}' == shown[0]
     left = post.run("dlq", "edit", "spring-0#1", "--editor", "--why", "x")
     assert (2, True) == (left.exit_code, "nothing was changed" in left.stderr)
+    post.is_attended = False
+    unattended = post.run("dlq", "edit", "spring-0#1", "--editor", "--why", "x")
+    assert (2, True) == (unattended.exit_code, "give --payload FILE" in unattended.stderr)
 
 
 CIPHER = XorCipher()
@@ -185,6 +190,8 @@ def test_exported_letters_are_imported_elsewhere(post: Post, tmp_path: Path) -> 
     assert "line 7 was passed over" in result.stderr
     assert "6 letters are imported, 0 were there already, 1 lines are broken" in result.stdout
     assert 6 == other.json("dlq", "import", str(file))["present"]
+    entries = [(each["by"], each["action"], each["result"]) for each in other.lines("dlq", "audit")]
+    assert ("ada", "imported", "6 imported, 0 were there already, 1 lines broken") in entries
     assert post.run("dlq", "export").stdout == other.run("dlq", "export").stdout
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast, get_args
 
+import attrs
 import click
 from rich.console import Group
 from rich.live import Live
@@ -18,9 +19,9 @@ from ..dead_letter import DeadLetter
 from ..stores import Backend, DeadLetterGroup, DeadLetterQuery, DeadLetterStats
 from ..stores.dead_letter_groups import GroupOrder
 from ..stores.dead_letters import Facet
-from ..times import read_instant, short, to_iso
+from ..times import from_iso, read_instant, short, to_iso
 from .backend import opened, with_backend
-from .output import Unusable, as_json, console, printable, table
+from .output import Unusable, as_json, by_user, console, printable, table
 
 __all__ = ["WHICH", "dlq", "query_of", "with_query"]
 
@@ -61,7 +62,8 @@ def dlq() -> None:
 def list_(query: tuple[str, ...], url: str | None, limit: int, cursor: str | None, json_: bool) -> None:
     """List dead letters, the one put last first. With --json, one JSON object a line."""
     with opened(url) as backend:
-        page = backend.dead_letters.search(query_of(query), limit=limit, cursor=cursor)
+        asked, own = _going_on(query_of(query), cursor)
+        page = backend.dead_letters.search(asked, limit=limit, cursor=own)
     if json_:
         for letter in page.letters:
             click.echo(letter.to_json())
@@ -71,7 +73,21 @@ def list_(query: tuple[str, ...], url: str | None, limit: int, cursor: str | Non
             made.add_row(*_row(letter))
         console().print(made)
     if page.cursor is not None:
-        click.echo(f"there are more: --cursor {page.cursor}", err=True)
+        click.echo(f"there are more: --cursor {_with_window(page.cursor, asked)}", err=True)
+
+
+def _with_window(cursor: str, query: DeadLetterQuery) -> str:
+    """Return a cursor that has its query's window with it: ``since:2h`` is another instant at the next call."""
+    return "@".join([cursor, *(to_iso(each) if each else "" for each in (query.since, query.until))])
+
+
+def _going_on(query: DeadLetterQuery, cursor: str | None) -> tuple[DeadLetterQuery, str | None]:
+    """Return the query of the page before, and the store's cursor."""
+    own, *window = (cursor or "").split("@")
+    if len(window) != 2:
+        return query, cursor
+    since, until = (from_iso(each, "the cursor's window") if each else None for each in window)
+    return attrs.evolve(query, since=since, until=until), own
 
 
 def _row(letter: DeadLetter) -> tuple[str, ...]:
@@ -116,7 +132,7 @@ def show(letter_id: str, url: str | None, json_: bool) -> None:
     }
     for name, value in facts.items():
         if value not in (None, "", {}):
-            out.print(f"{name:24}{printable(str(value))}")
+            out.print(f"{printable(name):23} {printable(str(value))}")
     if letter.attempts:
         made = table("", "try", "at", "class", "code", "then", "after", "worker", right=("try", "after"))
         for attempt in letter.attempts:
@@ -185,9 +201,8 @@ def groups(
 ) -> None:
     """List groups: one cause, many messages. With --json, one JSON object a line."""
     with opened(url) as backend:
-        page = backend.dead_letters.groups(
-            query_of(query), order=cast("GroupOrder", order), muted=muted, limit=limit, cursor=cursor
-        )
+        asked, own = _going_on(query_of(query), cursor)
+        page = backend.dead_letters.groups(asked, order=cast("GroupOrder", order), muted=muted, limit=limit, cursor=own)
     if json_:
         for group in page.groups:
             click.echo(json.dumps(_group(group)))
@@ -217,7 +232,7 @@ def groups(
             )
         console().print(made)
     if page.cursor is not None:
-        click.echo(f"there are more: --cursor {page.cursor}", err=True)
+        click.echo(f"there are more: --cursor {_with_window(page.cursor, asked)}", err=True)
 
 
 def _group(group: DeadLetterGroup) -> dict[str, object]:
@@ -241,7 +256,7 @@ def _group(group: DeadLetterGroup) -> dict[str, object]:
 @dlq.command()
 @click.argument("fingerprint")
 @with_backend
-@click.option("--by", required=True, envvar="USER", help="Who says so.  [default: the user]")
+@by_user
 @click.option("--owner", help='Who looks after it; "" for nobody.')
 @click.option("--note", "text", help='What is known of it; "" for nothing.')
 @click.option(

@@ -10,14 +10,17 @@ from typing import BinaryIO
 import attrs
 import click
 
+from ..clock import current_clock
 from ..dead_letter_queue import DeadLetterQueue
 from ..deadletter import Cipher, export_letters, import_letters, message_of
 from ..deadletter.payload import can_be_put_back
+from ..message import check_author
+from ..stores import AuditEntry
 from .backend import opened, with_backend
 from .dlq import query_of, with_query
-from .dlq_redrive import by_user, whole_queue
+from .dlq_redrive import whole_queue
 from .imports import cipher_option
-from .output import Unusable, as_json, console, printable
+from .output import Unusable, as_json, by_user, confirm, console, is_attended, printable
 
 __all__ = ["discard", "edit", "export", "import_"]
 
@@ -91,6 +94,8 @@ def _edited(payload: bytes) -> bytes:
         shown = json.dumps(json.loads(payload), indent=2, ensure_ascii=False)
     except ValueError:
         shown = payload.decode("utf-8", "replace")
+    if not is_attended():
+        raise Unusable("an editor needs a terminal; give --payload FILE")
     edited = click.edit(shown, extension=".json")
     if edited is None:
         raise Unusable("the editor was left without saving; nothing was changed")
@@ -115,7 +120,7 @@ def discard(
         if made.count == 0:
             raise Unusable("there is nothing to discard")
         if not yes:
-            click.confirm(f"Discard {made.count:,} letters?", abort=True, err=True)
+            confirm(f"Discard {made.count:,} letters?")
         count = bench.discard(made.query, by=by, why=why, everything=everything)
     if json_:
         click.echo(json.dumps({"discarded": count}))
@@ -152,14 +157,19 @@ def export(query: tuple[str, ...], url: str | None, file: Path | None) -> None:
 @click.command("import")
 @click.argument("file", type=click.File("rb"))
 @with_backend
+@by_user
 @as_json
-def import_(file: BinaryIO, url: str | None, json_: bool) -> None:
+def import_(file: BinaryIO, url: str | None, by: str, json_: bool) -> None:
     """Put the letters of a FILE, one JSON object a line; - for standard input. What is there already stays as it is.
 
     Lines that are no letter are told by their number, and the rest is imported. Exits with 1 if there are any.
     """
     with opened(url) as backend:
+        begun = AuditEntry(at=current_clock().now(), by=check_author(by), action="import begun", subject=file.name)
+        backend.redrives.note(begun)
         report = import_letters(backend.dead_letters, file)
+        result = f"{report.imported} imported, {report.present} were there already, {report.broken} lines broken"
+        backend.redrives.note(attrs.evolve(begun, at=current_clock().now(), action="imported", result=result, step=1))
     if json_:
         click.echo(json.dumps(attrs.asdict(report)))
     else:
@@ -168,5 +178,7 @@ def import_(file: BinaryIO, url: str | None, json_: bool) -> None:
         console().print(
             f"{report.imported:,} letters are imported, {report.present:,} were there already, {report.broken:,} lines are broken"
         )
+        if report.newer:
+            console().print(f"{report.newer:,} of them are of a newer version: kept whole, and not put back")
     if report.broken:
         raise SystemExit(1)

@@ -21,14 +21,13 @@ from ..times import read_instant, to_iso
 from .backend import opened, with_backend
 from .dlq import query_of, with_query
 from .imports import cipher_option
-from .output import Unusable, as_json, console, printable, progress, table
+from .output import Unusable, as_json, by_user, confirm, console, printable, progress, table
 
-__all__ = ["audit", "by_user", "plan", "redrive", "redrives", "whole_queue"]
+__all__ = ["audit", "plan", "redrive", "redrives", "whole_queue"]
 
 _POLL: Final = 0.5
 """Seconds between two steps of a redrive that is watched."""
 
-by_user = click.option("--by", required=True, envvar="USER", help="Who does it.  [default: the user]")
 whole_queue = click.option("--everything", is_flag=True, help="Has to be said where the query has no condition.")
 parked = click.option(
     "--max-redrives",
@@ -146,7 +145,7 @@ def redrive(
         if made.count == 0:
             raise Unusable("there is nothing to put back")
         if not yes:
-            click.confirm(f"Put {made.count:,} letters back?", abort=True, err=True)
+            confirm(f"Put {made.count:,} letters back?")
         job = bench.redrive(
             made,
             root_cause=root_cause,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,7 +17,18 @@ from rich.text import Text
 from ..errors import RetrykitError
 from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 
-__all__ = ["Unusable", "as_json", "console", "load_matrix", "printable", "progress", "table"]
+__all__ = [
+    "Unusable",
+    "as_json",
+    "by_user",
+    "confirm",
+    "console",
+    "is_attended",
+    "load_matrix",
+    "printable",
+    "progress",
+    "table",
+]
 
 _MATRICES: Final = {"email": EMAIL_MATRIX, "http": HTTP_API_MATRIX}
 
@@ -70,6 +82,31 @@ def load_matrix(name: str) -> PolicyMatrix:
         return PolicyMatrix.load(name)
     except RetrykitError as error:
         raise Unusable(str(error)) from None
+
+
+def by_user(command: F) -> F:
+    """Give a command the option ``--by``, which arrives as `by`."""
+    said = "Who does it.  [default: the user]"
+    return click.option("--by", required=True, default=_user, help=said)(command)
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container without users
+        return None
+
+
+def is_attended() -> bool:
+    """Tell whether somebody can answer."""
+    return sys.stdin.isatty()
+
+
+def confirm(question: str) -> None:
+    """Ask; whoever says no, or nothing, ends the command with exit code 1."""
+    if not is_attended():
+        raise Unusable("this is asked on a terminal; elsewhere say --yes")
+    click.confirm(question, abort=True, err=True)
 
 
 def as_json(command: F) -> F:

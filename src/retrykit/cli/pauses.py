@@ -7,10 +7,13 @@ from datetime import timedelta
 
 import click
 
+from ..checks import check_note
 from ..clock import current_clock
+from ..message import check_author
+from ..stores import AuditEntry
 from ..times import read_instant, seconds, to_iso
 from .backend import opened, with_backend
-from .output import as_json, console, printable, table
+from .output import Unusable, as_json, by_user, console, printable, table
 
 __all__ = ["pause", "pauses", "resume"]
 
@@ -19,7 +22,7 @@ __all__ = ["pause", "pauses", "resume"]
 @click.argument("key", metavar="campaign:NAME|provider:NAME|tenant:NAME")
 @with_backend
 @click.option("--reason", required=True, help="Why, for whoever finds it paused.")
-@click.option("--by", required=True, envvar="USER", help="Who pauses it.  [default: the user]")
+@by_user
 @click.option("--for", "length", help="End it by itself after a time, such as 2h.")
 @click.option("--until", help="End it by itself at an instant, such as 2026-01-31T08:00:00Z.")
 def pause(key: str, url: str | None, reason: str, by: str, length: str | None, until: str | None) -> None:
@@ -31,7 +34,11 @@ def pause(key: str, url: str | None, reason: str, by: str, length: str | None, u
         end = None if until is None else read_instant(until, now, "--until")
         if length is not None:
             end = now + timedelta(seconds=seconds(length, "--for", positive=True))
+        if end is not None and end <= now:
+            raise Unusable(f"the pause would have ended at {to_iso(end)}; allowed is an end in the future")
+        by, reason = check_author(by), check_note(reason, "reason", least=1)
         made = backend.circuits.pause(key, reason=reason, by=by, until=end)
+        backend.redrives.note(AuditEntry(at=now, by=by, action="paused", subject=key, why=reason))
     ends = "until it is resumed" if made.until is None else f"until {to_iso(made.until)}"
     console().print(f"{printable(made.key)} is paused {ends}")
 
@@ -39,10 +46,16 @@ def pause(key: str, url: str | None, reason: str, by: str, length: str | None, u
 @click.command()
 @click.argument("key", metavar="campaign:NAME|provider:NAME|tenant:NAME")
 @with_backend
-def resume(key: str, url: str | None) -> None:
+@click.option("--why", default="", help="Why it may go on.")
+@by_user
+def resume(key: str, url: str | None, why: str, by: str) -> None:
     """Let what was paused go on. Exits with 1 if it was not paused."""
     with opened(url) as backend:
+        by = check_author(by)
         was_paused = backend.circuits.resume(key)
+        if was_paused:
+            now = current_clock().now()
+            backend.redrives.note(AuditEntry(at=now, by=by, action="resumed", subject=key, why=why))
     console().print(f"{printable(key)} goes on" if was_paused else f"{printable(key)} was not paused")
     if not was_paused:
         raise SystemExit(1)

@@ -128,12 +128,12 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
             "Repair the cause. Only then put back what it had stopped",
             ["A canary goes first, and the rest only when it went well; what fails again is not picked up again."],
             [
+                *(_command("retrykit resume", pause.key) for pause in paused),
                 *(_command("retrykit dlq plan", f"fingerprint:{group.fingerprint}") for group in groups[:1]),
                 *(
                     _command("retrykit dlq redrive", f"fingerprint:{group.fingerprint}", '--root-cause "..."')
                     for group in groups[:1]
                 ),
-                *(_command("retrykit resume", pause.key) for pause in paused),
             ]
             or ['retrykit dlq redrive QUERY --root-cause "..."'],
         ),
