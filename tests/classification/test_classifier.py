@@ -500,3 +500,13 @@ def test_import_loads_no_client_library_and_no_event_loop():
         "print(json.dumps(sorted(heavy & set(sys.modules))))"
     )
     assert loaded == []
+
+
+def test_mark_far_behind_a_failed_send_is_out_of_sight():
+    """However long the chain of causes is, it is followed so far and no further."""
+    refused = behind = ConnectionRefusedError("no")
+    for number in range(3 * MAX_DEPTH):
+        behind.__cause__ = ValueError(number)
+        behind = behind.__cause__
+    failure = ErrorClassifier().classify(refused, stage="send")
+    assert (ErrorClass.CONNECTION_ERROR, Outcome.NOT_SENT) == (failure.error_class, failure.outcome)

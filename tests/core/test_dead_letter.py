@@ -113,6 +113,7 @@ def test_record_without_several_required_fields_names_all_of_them():
         ("error_group", "internal", "'mailbox_full' is a built-in class of the group"),
         ("attempts", [1], "'int' object"),
         ("attempts", 5, "'int' object"),
+        ("edit", "x", "edit is of type str; allowed is an object"),
         (
             "original_payload_encoding",
             "rot13",
