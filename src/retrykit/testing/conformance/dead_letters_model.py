@@ -93,6 +93,7 @@ class DeadLetterModel(RuleBasedStateMachine):
         """By a person or a redrive, of a letter in any state."""
         letter_id = f"{name}#{generation}"
         assert CHANGES[change](self._store, letter_id) == CHANGES[change](self._model, letter_id)
+        assert self._store.get(letter_id) == self._model.get(letter_id)
 
     @rule(seconds=st.integers(-60, 60), query=_queries, limit=st.integers(1, 3))
     def purge(self, seconds: int, query: Drawn, limit: int) -> None:
