@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from .errors import ConfigurationError
 
-__all__ = ["check_limit", "check_note", "has_methods", "provider_name", "provider_name_or_none", "whole"]
+__all__ = [
+    "check_limit",
+    "check_note",
+    "check_options",
+    "has_methods",
+    "provider_name",
+    "provider_name_or_none",
+    "whole",
+]
 
 _NOTE: Final = 10_000
 """Characters that a note of a person's may have."""
@@ -21,6 +30,22 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"{name} is {value!r}; allowed are whole numbers >= {least}")
     return value
+
+
+def check_options(options: Iterable[str], allowed: Iterable[str], whose: str) -> None:
+    """See that there are options of all the names given.
+
+    Args:
+        options: the names.
+        allowed: those that there are.
+        whose: whose options, such as "a dispatcher".
+
+    Raises:
+        TypeError: there is no option of a name.
+    """
+    unknown = set(options).difference(allowed)
+    if unknown:
+        raise TypeError(f"{whose} has no option {min(unknown)!r}; allowed are {', '.join(allowed)}")
 
 
 def has_methods(value: object, name: str, methods: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import attrs
 
-from .checks import check_limit, has_methods
+from .checks import check_limit, check_options, has_methods
 from .classification import ErrorClassifier
 from .clock import Clock
 from .deadletter.capture import Capture
@@ -103,10 +103,7 @@ def checked(options: DispatchOptions) -> CheckedOptions:
         ConfigurationError: a value is not allowed.
         TypeError: there is no option of that name.
     """
-    unknown = options.keys() - DispatchOptions.__annotations__.keys()
-    if unknown:
-        allowed = ", ".join(DispatchOptions.__annotations__)
-        raise TypeError(f"a dispatcher has no option {min(unknown)!r}; allowed are {allowed}")
+    check_options(options, DispatchOptions.__annotations__, "a dispatcher")
     return CheckedOptions(**options)
 
 

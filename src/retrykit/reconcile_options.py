@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict
 
 import attrs
 
-from .checks import has_methods, provider_name
+from .checks import check_options, has_methods, provider_name
 from .classification import ErrorClassifier
 from .clock import Clock
 from .codec import JSON
@@ -120,10 +120,7 @@ def checked(options: ReconcileOptions) -> CheckedReconcileOptions:
         ConfigurationError: a value is not allowed.
         TypeError: there is no option of that name.
     """
-    unknown = options.keys() - ReconcileOptions.__annotations__.keys()
-    if unknown:
-        allowed = ", ".join(ReconcileOptions.__annotations__)
-        raise TypeError(f"a reconciler has no option {min(unknown)!r}; allowed are {allowed}")
+    check_options(options, ReconcileOptions.__annotations__, "a reconciler")
     return CheckedReconcileOptions(**options)
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 import attrs
 
 from .._steps import Steps, do
+from ..checks import check_options
 from ..classification import ErrorClassifier
 from ..clock import Clock, current_clock
 from ..codec import pack, unpack
@@ -196,10 +197,7 @@ class GuardFlow:
     ) -> None:
         if not callable(getattr(store, "claim", None)):
             raise ConfigurationError(f"store is {store!r}; allowed is a store of claims: backend.claims")
-        unknown = options.keys() - GuardOptions.__annotations__.keys()
-        if unknown:
-            allowed = ", ".join(GuardOptions.__annotations__)
-            raise TypeError(f"a guard has no option {min(unknown)!r}; allowed are {allowed}")
+        check_options(options, GuardOptions.__annotations__, "a guard")
         self._options: Final = _Checked(**options)
         self._keys: Final = Keys(self._options.namespace)
         self._store: Final = store

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from typing import Final, cast
 
 from ..dead_letter import DeadLetterState
@@ -20,7 +20,7 @@ from ..decision import DeadLetterReason
 from ..errors import ConfigurationError
 from ..failure import ErrorGroup
 from ..tables import nearest
-from ..times import from_iso, seconds, to_iso, utc
+from ..times import read_instant, to_iso, utc
 
 __all__ = ["MAX_LENGTH", "SHORT_KEYS", "parse_fields", "write_fields"]
 
@@ -57,7 +57,6 @@ _KEY: Final = re.compile(rf'(attributes?\.{_QUOTED}|[^\s":]*+):', re.DOTALL)
 _VALUE: Final = re.compile(rf'{_QUOTED}(?!\S)|[^\s"]++(?!\S)', re.DOTALL)
 _ATTRIBUTE: Final = re.compile(r"attributes?\.(.*)", re.DOTALL)
 _PLAIN: Final = re.compile(r"[!#-\[\]-~]+", re.ASCII)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def parse_fields(text: str, now: datetime) -> dict[str, object]:
@@ -178,23 +177,9 @@ def _converted(text: str, begin: int, field: str, value: str, now: datetime) -> 
         raise ConfigurationError(f"{_place(text, begin)}: {field} is {value[:40]!r}{nearest(value, vocabulary)}")
     if field in ("since", "until"):
         try:
-            return _instant(value, now)
-        except (ConfigurationError, OverflowError):
-            raise ConfigurationError(
-                f"{_place(text, begin)}: {field} is {value[:40]!r}; allowed is how long ago, such as '2h', a date, or an "
-                "instant with a timezone, such as '2026-01-31T08:00:00Z'"
-            ) from None
+            return read_instant(value, now, field)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{_place(text, begin)}: {error}") from None
     if field == "text" and not value:
         raise ConfigurationError(f"{_place(text, begin)} looks for nothing; allowed is text of one character and more")
     return value
-
-
-def _instant(value: str, now: datetime) -> datetime:
-    if value[-1:].isalpha() and not value.endswith("Z"):
-        return now - timedelta(seconds=seconds(value))
-    if _DATE.fullmatch(value):
-        try:
-            return datetime.combine(date.fromisoformat(value), time(), UTC)
-        except ValueError:
-            pass  # no day of the calendar: refused below
-    return from_iso(value)

@@ -21,7 +21,7 @@ import functools
 import re
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
-from typing import Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final, get_args
 
 import attrs
 
@@ -51,19 +51,8 @@ Facet: TypeAlias = Literal[
 ]
 """What letters can be counted by."""
 
-FACETS: tuple[Facet, ...] = (
-    "error_class",
-    "error_group",
-    "error_code",
-    "provider",
-    "campaign_id",
-    "reason",
-    "state",
-    "stage",
-    "fingerprint",
-)
-
-ORDERS: tuple[GroupOrder, ...] = ("last_seen", "matching")
+FACETS: tuple[Facet, ...] = get_args(Facet)
+ORDERS: tuple[GroupOrder, ...] = get_args(GroupOrder)
 
 
 @attrs.frozen
