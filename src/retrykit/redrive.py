@@ -17,7 +17,7 @@ import attrs
 from ._steps import Steps, arun, do, run
 from .clock import Clock, current_clock
 from .dead_letter import DeadLetter, DeadLetterState
-from .deadletter.payload import Cipher, can_be_put_back, message_of
+from .deadletter.payload import Cipher, message_to_put_back
 from .decision import DispositionKind
 from .errors import ConfigurationError, RedriveConflictError, StoreError
 from .events import Listener, RedriveChanged, emit, listeners_of
@@ -25,6 +25,7 @@ from .lease import new_owner
 from .machines import redrive as machine
 from .machines.claim import ClaimRecord, ClaimState, ReopenTerms
 from .machines.redrive import Ending, PutBack, RedriveJob, RedriveState, Watched
+from .message import Message
 from .redrive_plan import blocked_by
 from .stores import AsyncBackend, Backend, DeadLetterQuery
 from .times import Duration, later, seconds
@@ -140,18 +141,21 @@ class _RedriverFlow:
                 if held is None or not machine.holds(held, token):
                     return held or job
             letter = yield from do(self._backend.dead_letters.get, letter_id)
-            if letter is None or letter.redrive_count >= job.max_redrives or not can_be_put_back(letter, self._cipher):
+            message = None if letter is None else message_to_put_back(letter, self._cipher)
+            if letter is None or message is None or letter.redrive_count >= job.max_redrives:
                 results.append(("passed_over", None))
                 continue
             delay = 0.0 if job.rate is None else number / job.rate
-            results.append((yield from self._put_back_one(job, letter, delay)))
+            results.append((yield from self._put_back_one(job, letter, message, delay)))
         return (yield from self._change(job, functools.partial(machine.put_back, token=token, results=results)))
 
-    def _put_back_one(self, job: RedriveJob, letter: DeadLetter, delay: float) -> Steps[tuple[PutBack, Watched | None]]:
+    def _put_back_one(
+        self, job: RedriveJob, letter: DeadLetter, message: Message, delay: float
+    ) -> Steps[tuple[PutBack, Watched | None]]:
         claims, letters = self._backend.claims, self._backend.dead_letters
         record: ClaimRecord | None
         if letter.state is DeadLetterState.QUARANTINED:
-            record = yield from self._reopened(job, letter)
+            record = yield from self._reopened(job, letter, message)
         else:  # a runner that died had put it back, or somebody else was here first
             record = yield from do(claims.get, letter.message_id)
         if record is None or record.redriven_from != letter.id:
@@ -163,7 +167,7 @@ class _RedriverFlow:
             due_at = later(self._time().now(), delay)
             yield from do(
                 self._backend.retries.schedule,
-                message_of(letter, self._cipher),
+                message,
                 due_at,
                 generation=record.generation,
                 version=record.seq,
@@ -175,7 +179,7 @@ class _RedriverFlow:
             yield from do(letters.supersede, letter.id)
         return "put_back", Watched(letter.id, letter.message_id, letter.generation, str(letter.error_class))
 
-    def _reopened(self, job: RedriveJob, letter: DeadLetter) -> Steps[ClaimRecord]:
+    def _reopened(self, job: RedriveJob, letter: DeadLetter, message: Message) -> Steps[ClaimRecord]:
         """Reopen the claim of a letter's message, unless it is known that it was sent."""
         delivery = yield from do(self._backend.deliveries.get, letter.message_id)
         if delivery is not None and delivery.is_accepted:
@@ -187,14 +191,12 @@ class _RedriverFlow:
                     provider_id=delivery.provider_id,
                 )
             )
-        replaced: tuple[str, ...] = ()
-        if letter.edit is not None and can_be_put_back(attrs.evolve(letter, edit=None), self._cipher):
-            replaced = (message_of(attrs.evolve(letter, edit=None), self._cipher).fingerprint,)
+        original = None if letter.edit is None else message_to_put_back(attrs.evolve(letter, edit=None), self._cipher)
         terms = ReopenTerms(
             letter_id=letter.id,
             generation=letter.generation,
-            fingerprint=message_of(letter, self._cipher).fingerprint,
-            replaced=replaced,
+            fingerprint=message.fingerprint,
+            replaced=() if original is None else (original.fingerprint,),
             not_sent=job.not_sent,
         )
         return (yield from do(self._backend.claims.reopen, letter.message_id, terms))

@@ -12,7 +12,7 @@ from ._steps import Steps, do
 from .clock import Clock, current_clock
 from .codec import JSON
 from .dead_letter import SCHEMA_VERSION, DeadLetter, DeadLetterState
-from .deadletter.payload import Cipher, can_be_put_back
+from .deadletter.payload import Cipher, message_to_put_back
 from .errors import ConfigurationError
 from .stores import AsyncBackend, AsyncDeadLetterStore, Backend, DeadLetterQuery, DeadLetterStore, Facet
 from .stores.dead_letter_text import MAX_LENGTH
@@ -137,7 +137,7 @@ def _warnings(
         unsure += claim is not None and claim.is_unsure and claim.dead_letter_id == letter.id
     parked = sum(letter.redrive_count >= plan.max_redrives for letter in looked_at)
     newer = sum(letter.schema_version > SCHEMA_VERSION for letter in looked_at)
-    bare = sum(not can_be_put_back(letter, cipher) for letter in looked_at) - newer
+    bare = sum(message_to_put_back(letter, cipher) is None for letter in looked_at) - newer
     for count, said in (
         (sent, "had been sent after all; they are resolved instead of being sent again"),
         (unsure, "may have been sent; the provider is asked before they are sent again, unless you say not_sent"),

@@ -13,7 +13,7 @@ import click
 from ..clock import current_clock
 from ..dead_letter_queue import DeadLetterQueue
 from ..deadletter import Cipher, export_letters, import_letters, message_of
-from ..deadletter.payload import can_be_put_back
+from ..deadletter.payload import message_to_put_back
 from ..message import check_author
 from ..stores import AuditEntry
 from .backend import opened, with_backend
@@ -64,8 +64,8 @@ def edit(
         if letter is None:
             raise Unusable(f"there is no dead letter {letter_id!r}")
         payload = None if file is None else file.read(16 * 1024 * 1024)
-        whole = file is None or can_be_put_back(letter, cipher)  # else the attributes are to be given, all of them
-        standing = message_of(letter, cipher) if whole else None
+        # A whole payload may stand in for what is not there; the attributes are then to be given, all of them.
+        standing = message_of(letter, cipher) if file is None else message_to_put_back(letter, cipher)
         if editor and standing is not None:
             payload = _edited(standing.body)
         attributes = _changed({} if standing is None else standing.attributes, changed) if changed else None

@@ -96,15 +96,14 @@ def repaired_by(letter: DeadLetter, edit: Edit) -> DeadLetter:
     )
 
 
-def can_be_put_back(letter: DeadLetter, cipher: Cipher | None = None) -> bool:
-    """Tell whether a letter's message is there whole, and of a version that is understood."""
+def message_to_put_back(letter: DeadLetter, cipher: Cipher | None = None) -> Message | None:
+    """Return the message of a letter, or None where it is not there whole, or the letter is of a version that is not understood."""
     if letter.schema_version > SCHEMA_VERSION:
-        return False
+        return None
     try:
-        message_of(letter, cipher)
+        return message_of(letter, cipher)
     except (PayloadUnavailableError, InvalidMessageError):
-        return False
-    return True
+        return None
 
 
 def _opened(letter: DeadLetter, cipher: Cipher | None) -> tuple[bytes, Mapping[str, str]]:

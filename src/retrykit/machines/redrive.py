@@ -430,7 +430,7 @@ def stop(job: RedriveJob, by: str, why: str, now: datetime) -> RedriveJob:
     """Return the job that ends here; what was put back goes on."""
     if not job.is_active:
         return job
-    return _ended(attrs.evolve(job, note=""), RedriveState.STOPPED, why, now, by=by)
+    return _ended(job, RedriveState.STOPPED, why, now, by=by)
 
 
 _RUNNER: Final = "retrykit"

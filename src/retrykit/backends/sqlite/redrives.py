@@ -83,7 +83,7 @@ def _keep(db: sqlite3.Connection, before: RedriveJob | None, after: RedriveJob) 
             other = _read(*row)
             if other.conflicts_with(after):
                 return other
-    if after is not before:
+    if after != before:  # a runner that only looks changes nothing, again and again
         db.execute(
             "INSERT INTO retrykit_redrives (id, is_active, created_at, record) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET is_active = excluded.is_active, record = excluded.record",
