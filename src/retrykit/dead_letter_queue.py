@@ -9,7 +9,7 @@ import difflib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import attrs
 
@@ -19,7 +19,7 @@ from .checks import check_note, whole
 from .clock import Clock, current_clock
 from .codec import JSON
 from .dead_letter import DeadLetter, DeadLetterState, Edit, PayloadState
-from .deadletter.payload import Cipher, message_of, seal
+from .deadletter.payload import Cipher, message_of, repaired_by, seal
 from .errors import ConfigurationError, InvalidPayloadError, PayloadTooLargeError, PayloadUnavailableError
 from .machines import redrive as machine
 from .machines.redrive import AuditEntry, RedriveJob
@@ -35,7 +35,7 @@ _PAGE: Final = 500
 _DIFF: Final = 10_000
 """Characters of a diff that are kept."""
 
-Payload = bytes | str | Mapping[str, JSON]
+Payload: TypeAlias = bytes | str | Mapping[str, JSON]
 """What a letter's payload may be replaced by: bytes or text that is JSON, or an object."""
 
 
@@ -120,7 +120,9 @@ class _QueueFlow:
         by, why = check_author(by), check_note(why, "why", least=1)
         changed = yield from do(self._backend.redrives.change, redrive_id, lambda job, now: act(job, by, why, now))
         if changed is None:
-            raise ConfigurationError(f"there is no redrive {redrive_id!r}; allowed are those that redrives() lists")
+            raise ConfigurationError(
+                f"there is no redrive {redrive_id!r}; allowed are those of backend.redrives.jobs()"
+            )
         return changed
 
     def _edit(
@@ -158,9 +160,7 @@ class _QueueFlow:
         now = self._time().now()
         edit = Edit(payload=message.body, attributes=message.attributes, by=by, why=why, at=now)
         result = _diff(before, message)
-        if (
-            letter.payload_state is PayloadState.ENCRYPTED
-        ):  # what came in is not to be read here, so neither is its repair
+        if letter.payload_state is PayloadState.ENCRYPTED:  # nobody is to read it here, so neither its repair
             edit, result = self._sealed(letter, edit), "the message is encrypted"
         entry = AuditEntry(at=now, by=by, action="edited", subject=letter_id, why=why, result=result)
         yield from do(self._backend.redrives.note, entry)
@@ -174,8 +174,7 @@ class _QueueFlow:
             raise ConfigurationError(
                 f"the dead letter {letter.id!r} is encrypted for {letter.payload_cipher!r}; give the queue its cipher"
             )
-        whole = attrs.evolve(letter, original_payload=edit.payload, attributes=edit.attributes)
-        sealed = seal(whole, self._cipher)
+        sealed = seal(repaired_by(letter, edit), self._cipher)
         return attrs.evolve(edit, payload=sealed, attributes=letter.attributes, cipher=self._cipher.name)
 
     def _discard(self, query: DeadLetterQuery | str, by: str, why: str, everything: bool) -> Steps[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import attrs
@@ -41,7 +42,7 @@ def test_list_goes_on_where_it_ended(post: Post) -> None:
     cursor: list[str] = []
     while True:
         result = post.run("dlq", "list", "campaign:spring", "--limit", "2", "--json", *cursor)
-        seen += [each["id"] for each in map(__import__("json").loads, result.stdout.splitlines())]
+        seen += [each["id"] for each in map(json.loads, result.stdout.splitlines())]
         if "--cursor" not in result.stderr:
             break
         cursor = result.stderr.split()[-2:]

@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from retrykit import Dispatcher, Message, RetryScheduler
@@ -458,8 +460,6 @@ def test_letter_that_was_put_back_too_often_is_parked(scene: Scene) -> None:
 
 def test_letter_of_a_newer_version_is_left_alone(scene: Scene) -> None:
     """Nobody knows what it means."""
-    import attrs
-
     scene.die(1)
     letter = scene.backend.dead_letters.get("m-0#1")
     newer = attrs.evolve(letter, id="new#1", message_id="new", schema_version=9)
@@ -774,7 +774,8 @@ class DyingError(BaseException):
     """The process dies."""
 
 
-def lives(scene: Scene, steps: int) -> Iterator[tuple[pytest.MonkeyPatch, Callable[[], int]]]:
+@contextmanager
+def living(scene: Scene, steps: int) -> Iterator[None]:
     """Let the calls of the stores die after so many."""
     left = steps
 
@@ -793,7 +794,7 @@ def lives(scene: Scene, steps: int) -> Iterator[tuple[pytest.MonkeyPatch, Callab
         for store in (backend.claims, backend.retries, backend.dead_letters, backend.redrives, backend.deliveries):
             for name in type(store).__mro__[1].__abstractmethods__:
                 patch.setattr(store, name, dying(getattr(store, name)))
-        yield patch, lambda: left
+        yield
 
 
 @pytest.mark.parametrize("heal", [True, False], ids=["repaired", "broken"])
@@ -812,7 +813,7 @@ def test_runner_that_dies_at_any_step_loses_and_doubles_nothing(tmp_path: Path, 
             scene.broken = whole
         job = scene.start(canary=3)
         died = False
-        for _patch, _left in lives(scene, steps):
+        with living(scene, steps):
             try:
                 scene.runner().step(job.id)
             except DyingError:

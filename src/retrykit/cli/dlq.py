@@ -23,7 +23,7 @@ from ..times import from_iso, read_instant, short, to_iso
 from .backend import opened, with_backend
 from .output import Unusable, as_json, by_user, console, printable, table
 
-__all__ = ["WHICH", "dlq", "query_of", "with_query"]
+__all__ = ["dlq", "query_of", "with_query"]
 
 _FACETS: Final[dict[str, Facet]] = {name.removeprefix("error_").removesuffix("_id"): name for name in get_args(Facet)}
 
@@ -38,9 +38,6 @@ def with_query(command: F) -> F:
 def query_of(words: tuple[str, ...]) -> DeadLetterQuery:
     """Return the query that was given on the command line."""
     return DeadLetterQuery.parse(" ".join(words))
-
-
-WHICH: Final = 'QUERY is words such as campaign:spring class:rendering_failure since:2h text:"first name".'
 
 
 @click.group()

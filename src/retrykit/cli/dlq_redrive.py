@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -59,17 +60,11 @@ def plan(
     _print_plan(made)
     if made.count:
         said = "" if max_redrives == 3 else f" --max-redrives {max_redrives}"
-        words = " ".join(_quoted(word) for word in query)
+        words = shlex.join(query)
         console().print(
             "\nTo put back exactly these, once their cause is known and repaired:\n  "
             + printable(f'retrykit dlq redrive {words} --cut-off {to_iso(made.cut_off)}{said} --root-cause "..."')
         )
-
-
-def _quoted(word: str) -> str:
-    import shlex
-
-    return shlex.quote(word)
 
 
 def _print_plan(plan: RedrivePlan) -> None:
