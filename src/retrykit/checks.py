@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import attrs
 
 from .errors import ConfigurationError
 
@@ -12,6 +14,7 @@ __all__ = [
     "check_note",
     "check_options",
     "has_methods",
+    "having",
     "provider_name",
     "provider_name_or_none",
     "whole",
@@ -62,6 +65,15 @@ def has_methods(value: object, name: str, methods: str) -> None:
     missing = [each for each in methods.split() if not hasattr(value, each)]
     if value is not None and missing:
         raise ConfigurationError(f"{name} is {value!r}, which has no {missing[0]}()")
+
+
+def having(methods: str) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    """Return `has_methods` as a validator of an attrs field."""
+
+    def check(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        has_methods(value, attribute.name, methods)
+
+    return check
 
 
 def provider_name(value: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import attrs
 
-from .checks import check_limit, check_options, has_methods
+from .checks import check_limit, check_options, having
 from .classification import ErrorClassifier
 from .clock import Clock
 from .deadletter.capture import Capture
@@ -59,13 +59,6 @@ def _lease(value: Duration) -> float:
     return seconds(value, "lease", positive=True)
 
 
-def _has(methods: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    def check(_: object, attribute: attrs.Attribute[object], value: object) -> None:
-        has_methods(value, attribute.name, methods)
-
-    return check
-
-
 def _max_payload(value: int) -> int:
     return check_limit(value, "max_payload")
 
@@ -78,14 +71,14 @@ class CheckedOptions:
     on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
     classifier: ErrorClassifier = attrs.field(
         default=attrs.Factory(lambda self: ErrorClassifier(on_event=self.on_event), takes_self=True),
-        validator=_has("classify"),
+        validator=having("classify"),
     )
     lease: float = attrs.field(default=seconds("2m"), converter=_lease)
     max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
-    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=_has("limit window"))
-    capture: Capture | None = attrs.field(default=None, validator=_has("apply"))
-    clock: Clock | None = attrs.field(default=None, validator=_has("now monotonic"))
-    rng: Rng | None = attrs.field(default=None, validator=_has("random"))
+    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=having("limit window"))
+    capture: Capture | None = attrs.field(default=None, validator=having("apply"))
+    clock: Clock | None = attrs.field(default=None, validator=having("now monotonic"))
+    rng: Rng | None = attrs.field(default=None, validator=having("random"))
 
     def __attrs_post_init__(self) -> None:
         """Check what has to fit together."""

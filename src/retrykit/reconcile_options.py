@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 import attrs
 
-from .checks import check_options, has_methods, provider_name
+from .checks import check_options, having, provider_name
 from .classification import ErrorClassifier
 from .clock import Clock
 from .codec import JSON
@@ -83,17 +83,9 @@ def _provider(value: str | None) -> str | None:
     return None if value is None else provider_name(check_id(value, "provider"))
 
 
-def _matrix(_: object, __: object, value: Any) -> None:
-    if not isinstance(value, PolicyMatrix):
+def _matrix(_: object, __: object, value: PolicyMatrix) -> None:
+    if not isinstance(value, PolicyMatrix):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"the matrix is {value!r}; allowed is a PolicyMatrix, for example EMAIL_MATRIX")
-
-
-def _classifier(_: object, __: object, value: Any) -> None:
-    has_methods(value, "classifier", "classify")
-
-
-def _clock(_: object, __: object, value: Any) -> None:
-    has_methods(value, "clock", "now monotonic")
 
 
 @attrs.frozen(kw_only=True)
@@ -106,11 +98,11 @@ class CheckedReconcileOptions:
     since: datetime | None = attrs.field(default=None, converter=_since)
     stuck_after: float = attrs.field(default=900.0, converter=_stuck_after)
     matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
-    classifier: ErrorClassifier | None = attrs.field(default=None, validator=_classifier)
+    classifier: ErrorClassifier | None = attrs.field(default=None, validator=having("classify"))
     lease: float = attrs.field(default=60.0, converter=_lease)
     poll: float = attrs.field(default=10.0, converter=_poll)
     on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
-    clock: Clock | None = attrs.field(default=None, validator=_clock)
+    clock: Clock | None = attrs.field(default=None, validator=having("now monotonic"))
 
 
 def checked(options: ReconcileOptions) -> CheckedReconcileOptions:

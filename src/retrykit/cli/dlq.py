@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast, get_args
 
@@ -178,7 +178,7 @@ def top(query: tuple[str, ...], url: str | None, by: str | None, limit: int, jso
         console().print(_counts(name, counts, total))
 
 
-def _counts(name: str, counts: Any, total: int) -> Table:
+def _counts(name: str, counts: Sequence[tuple[str, int]], total: int) -> Table:
     made = table("", name, "letters", "share", right=("letters", "share"))
     for value, count in counts:
         made.add_row(value, f"{count:,}", f"{count / total:.1%}" if total else "")
