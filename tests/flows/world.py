@@ -66,7 +66,7 @@ class World:
         self.script = list(script)
         self.kills = kills
         self.lookups = list(lookups)
-        self.key = key or f"message-{next(NUMBERS)}"
+        self.key = key or f"message-{next(NUMBERS):09}"  # in the order of their numbers as text, too
         self.message = Message(self.key, {"to": "somebody"}, {"campaign_id": "spring", "recipient": "a@example.org"})
         self.queue: list[Message] = [self.message]
         self.failed_sends = 0

@@ -67,6 +67,7 @@ class DeadLetterModel(RuleBasedStateMachine):
         self._store, self._clock = opening.__enter__()
         self._model = MemoryBackend(clock=self._clock).dead_letters
         self._cursors: tuple[DeadLetterQuery, str, str] | None = None
+        self._put: list[str] = []
 
     @rule(
         name=_names,
@@ -81,6 +82,7 @@ class DeadLetterModel(RuleBasedStateMachine):
         died = self._clock.now() + timedelta(seconds=seconds)
         new = letter(name, generation, dead_lettered_at=died, error_message=text, decision=text[:4], **fields)
         assert self._store.put(new) == self._model.put(new)
+        self._put.append(new.id)
 
     @rule(name=_names, generation=st.integers(1, 2))
     def resolve(self, name: str, generation: int) -> None:
@@ -88,10 +90,15 @@ class DeadLetterModel(RuleBasedStateMachine):
         for store in (self._store, self._model):
             store.resolve(f"{name}#{generation}")
 
-    @rule(name=_names, generation=st.integers(1, 2), change=st.sampled_from(sorted(CHANGES)))
-    def change(self, name: str, generation: int, change: str) -> None:
-        """By a person or a redrive, of a letter in any state."""
-        letter_id = f"{name}#{generation}"
+    @rule(
+        name=_names,
+        generation=st.integers(1, 2),
+        change=st.sampled_from(sorted(CHANGES)),
+        which=st.none() | st.integers(0, 9),
+    )
+    def change(self, name: str, generation: int, change: str, which: int | None) -> None:
+        """By a person or a redrive, of a letter in any state: one of those that were put, or whichever it is."""
+        letter_id = f"{name}#{generation}" if which is None or not self._put else self._put[which % len(self._put)]
         assert CHANGES[change](self._store, letter_id) == CHANGES[change](self._model, letter_id)
         assert self._store.get(letter_id) == self._model.get(letter_id)
 
