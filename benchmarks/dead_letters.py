@@ -35,6 +35,7 @@ CLASSES = [value for name, value in sorted(vars(ErrorClass).items()) if isinstan
 DAYS = 30
 CAMPAIGNS = 200
 CAUSES = 300
+STATES = {DeadLetterState.QUARANTINED: 88, DeadLetterState.RESOLVED: 10, DeadLetterState.DISCARDED: 2}
 AT_ONCE = 20_000
 NUMBERS = count(time.time_ns())
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -119,7 +120,7 @@ class Letters:
             dead_lettered_at=died,
             decision="all 5 attempts used",
             fingerprint=cause.fingerprint,
-            state=drawn.choices(list(DeadLetterState), (88, 0, 10, 2))[0],
+            state=drawn.choices(list(STATES), list(STATES.values()))[0],
             original_payload=BODY,
             attributes=attributes,
         )
