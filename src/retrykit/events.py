@@ -24,6 +24,7 @@ __all__ = [
     "Event",
     "Listener",
     "MessageHandled",
+    "MessageQuarantined",
     "MessageRepublished",
     "MismatchKind",
     "OutcomeVerified",
@@ -71,6 +72,16 @@ class MessageHandled(Event):
     """A dispatcher or a reconciler has settled a message."""
 
     disposition: Disposition
+
+
+@attrs.frozen(kw_only=True)
+class MessageQuarantined(Event):
+    """A message was taken out of circulation as poison, unprocessed: the engineer on duty should know."""
+
+    message_id: str
+    dead_letter_id: str
+    reason: str
+    """What spoke against it, in one sentence: how many crashes or internal failures, in which time, in which worker the last."""
 
 
 @attrs.frozen(kw_only=True)
