@@ -13,6 +13,7 @@ __all__ = [
     "check_limit",
     "check_note",
     "check_options",
+    "counted",
     "has_methods",
     "having",
     "provider_name",
@@ -22,6 +23,11 @@ __all__ = [
 
 _NOTE: Final = 10_000
 """Characters that a note of a person's may have."""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with what is counted: "1 letter", "1,200 letters"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:

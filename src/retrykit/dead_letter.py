@@ -362,9 +362,10 @@ def _text(rest: dict[str, JSON], name: str) -> str | None:
 
 
 def _number(rest: dict[str, JSON], name: str, default: int) -> int:
+    """Take a count, which is no less than the one that stands for a missing one."""
     value = _whole(rest.pop(name, default))
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidPayloadError(f"{name} is {value!r}; allowed is a whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or value < default:
+        raise InvalidPayloadError(f"{name} is {value!r}; allowed are whole numbers >= {default}")
     return value
 
 

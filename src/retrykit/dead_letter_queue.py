@@ -15,7 +15,7 @@ import attrs
 
 from . import codec
 from ._steps import Steps, arun, do, run
-from .checks import check_note, whole
+from .checks import check_note, counted, whole
 from .clock import Clock, current_clock
 from .codec import JSON
 from .dead_letter import DeadLetter, DeadLetterState, Edit, PayloadState
@@ -35,8 +35,15 @@ _PAGE: Final = 500
 _DIFF: Final = 10_000
 """Characters of a diff that are kept."""
 
+Progress: TypeAlias = Callable[[int], object]
+"""Told how many letters are done."""
+
 Payload: TypeAlias = bytes | str | Mapping[str, JSON]
 """What a letter's payload may be replaced by: bytes or text that is JSON, or an object."""
+
+
+def _untold(_: int) -> None:
+    """Tell nobody."""
 
 
 class _QueueFlow:
@@ -112,7 +119,7 @@ class _QueueFlow:
             action="redrive started",
             subject=job.id,
             why=root_cause,
-            result=f"{plan.count} letters: {text}",
+            result=f"{counted(plan.count, 'letter')}: {text}",
         )
         return (yield from do(self._backend.redrives.start, attrs.evolve(job, history=(begun,))))
 
@@ -177,7 +184,9 @@ class _QueueFlow:
         sealed = seal(repaired_by(letter, edit), self._cipher)
         return attrs.evolve(edit, payload=sealed, attributes=letter.attributes, cipher=self._cipher.name)
 
-    def _discard(self, query: DeadLetterQuery | str, by: str, why: str, everything: bool) -> Steps[int]:
+    def _discard(
+        self, query: DeadLetterQuery | str, by: str, why: str, everything: bool, on_progress: Progress
+    ) -> Steps[int]:
         by, why = check_author(by), check_note(why, "why", least=1)
         now = self._time().now()
         wanted = waiting(self._read(query), now, everything=everything)
@@ -190,11 +199,12 @@ class _QueueFlow:
             for letter in page.letters:
                 gone = yield from do(self._backend.dead_letters.discard, letter.id, note=f"{by}: {why}")
                 done += gone is not None and gone.state is DeadLetterState.DISCARDED
+                on_progress(done)
             cursor = page.cursor
             if cursor is None:
                 break
-        result = f"{done} letters"
-        yield from do(note, attrs.evolve(begun, at=self._time().now(), action="discarded", result=result))
+        result = counted(done, "letter")
+        yield from do(note, attrs.evolve(begun, at=self._time().now(), action="discarded", result=result, step=1))
         return done
 
 
@@ -360,7 +370,15 @@ class DeadLetterQueue(_QueueFlow):
         """
         return run(self._edit(letter_id, payload, attributes, by, why, validate))
 
-    def discard(self, query: DeadLetterQuery | str, *, by: str, why: str, everything: bool = False) -> int:
+    def discard(
+        self,
+        query: DeadLetterQuery | str,
+        *,
+        by: str,
+        why: str,
+        everything: bool = False,
+        on_progress: Progress = _untold,
+    ) -> int:
         """Give letters up for good; they stay as evidence.
 
         Args:
@@ -368,6 +386,7 @@ class DeadLetterQueue(_QueueFlow):
             by: who says so, 1 to 255 characters.
             why: 1 to 10,000 characters.
             everything: has to be said where the query has no condition.
+            on_progress: called after each letter with how many are discarded.
 
         Returns:
             How many were discarded.
@@ -375,7 +394,7 @@ class DeadLetterQueue(_QueueFlow):
         Raises:
             ConfigurationError: as for `plan`, or a value is not allowed.
         """
-        return run(self._discard(query, by, why, everything))
+        return run(self._discard(query, by, why, everything, on_progress))
 
 
 class AsyncDeadLetterQueue(_QueueFlow):
@@ -437,6 +456,14 @@ class AsyncDeadLetterQueue(_QueueFlow):
         """Repair a letter, as `DeadLetterQueue.edit`; `validate` may be a coroutine function."""
         return await arun(self._edit(letter_id, payload, attributes, by, why, validate))
 
-    async def discard(self, query: DeadLetterQuery | str, *, by: str, why: str, everything: bool = False) -> int:
+    async def discard(
+        self,
+        query: DeadLetterQuery | str,
+        *,
+        by: str,
+        why: str,
+        everything: bool = False,
+        on_progress: Progress = _untold,
+    ) -> int:
         """Give letters up for good, as `DeadLetterQueue.discard`."""
-        return await arun(self._discard(query, by, why, everything))
+        return await arun(self._discard(query, by, why, everything, on_progress))

@@ -281,14 +281,16 @@ class NoProviderAvailableError(CallRefusedError):
 class RedriveConflictError(RetrykitError, RuntimeError):
     """Another redrive may be at the same letters, or another runner is at this one."""
 
-    def __init__(self, redrive_id: str, by: str, *, is_held: bool = False) -> None:
+    def __init__(self, redrive_id: str, by: str, *, held_until: datetime | None = None) -> None:
         super().__init__(
-            f"the redrive {redrive_id!r} is being run by {by}; wait until it has ended, or its runner has died and its lease is over"
-            if is_held
+            f"the redrive {redrive_id!r} is being run by {by}, whose lease ends at {held_until:%Y-%m-%d %H:%M:%S} UTC unless renewed; "
+            "wait for the end of the redrive, or of the lease of a runner that died"
+            if held_until is not None
             else f"the redrive {redrive_id!r} of {by!r} is active and may be at the same letters; wait for its end, or stop it"
         )
         self.redrive_id = redrive_id
         self.by = by
+        self.held_until = held_until
 
 
 class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue

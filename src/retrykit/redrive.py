@@ -101,8 +101,9 @@ class _RedriverFlow:
             raise ConfigurationError(f"there is no redrive {job_id!r}; start one with DeadLetterQueue.redrive")
         if job.state is not RedriveState.RUNNING:
             return job
-        if job.lease is None or job.lease.owner != self._owner:
-            raise RedriveConflictError(job.id, "nobody" if job.lease is None else job.lease.owner, is_held=True)
+        assert job.lease is not None  # of us, or of somebody else
+        if job.lease.owner != self._owner:
+            raise RedriveConflictError(job.id, job.lease.owner, held_until=job.lease.deadline)
         token = job.lease.token
         if machine.due(job):
             job = yield from self._put_back(job, token)

@@ -107,6 +107,10 @@ def test_groups_have_one_cause_and_what_people_noted(post: Post) -> None:
     noted = post.run("dlq", "note", group["fingerprint"], "--owner", "mail team", "--note", "release 41", "--mute")
     assert "7 letters; owner mail team; release 41" == noted.stdout.strip()
     assert [] == post.lines("dlq", "groups")
+    noted = post.json("dlq", "note", group["fingerprint"], "--mute", "2999-01-01")
+    assert ("mail team", True, "2999-01-01T00:00:00.000Z") == tuple(
+        noted[name] for name in ("owner", "muted", "muted_until")
+    )
     assert ["mail team"] == [each["owner"] for each in post.lines("dlq", "groups", "--muted")]
     post.run("dlq", "note", group["fingerprint"], "--unmute")
     assert 1 == len(post.lines("dlq", "groups"))
@@ -186,6 +190,11 @@ def test_pauses_are_made_listed_and_ended(post: Post) -> None:
     assert ("campaign:spring", "x", "ada", None) == tuple(first[name] for name in ("key", "reason", "by", "until"))
     assert second["until"] is not None
     assert ["campaign:spring", "ada"] in [line[:2] for line in words(post.run("pauses").stdout)]
+    paused = post.json("pause", "tenant:acme", "--reason", "z", "--until", "2999-01-01")
+    assert ("tenant:acme", "z", "2999-01-01T00:00:00.000Z") == tuple(
+        paused[name] for name in ("key", "reason", "until")
+    )
+    assert {"key": "tenant:acme", "was_paused": True} == post.json("resume", "tenant:acme")
     assert (0, 1) == (post.run("resume", "provider:ses").exit_code, post.run("resume", "provider:ses").exit_code)
     post.run("resume", "campaign:spring", "--why", "repaired")
     assert "nothing is paused" in post.run("pauses").stdout

@@ -89,10 +89,11 @@ def test_record_without_several_required_fields_names_all_of_them():
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
-        ("attempt_count", "many", "attempt_count is 'many'; allowed is a whole number"),
-        ("attempt_count", True, "attempt_count is True; allowed is a whole number"),
-        ("redrive_count", 1.5, "redrive_count is 1.5; allowed is a whole number"),
-        ("generation", "1", "generation is '1'; allowed is a whole number"),
+        ("attempt_count", "many", "attempt_count is 'many'; allowed are whole numbers >= 0"),
+        ("attempt_count", True, "attempt_count is True; allowed are whole numbers >= 0"),
+        ("redrive_count", 1.5, "redrive_count is 1.5; allowed are whole numbers >= 0"),
+        ("generation", "1", "generation is '1'; allowed are whole numbers >= 1"),
+        ("redrive_count", -1, "redrive_count is -1; allowed are whole numbers >= 0"),
         ("message_id", ["a"], "message_id is of type list; allowed is text"),
         ("provider", True, "provider is of type bool; allowed is text"),
         ("error_class", {"a": 1}, "error_class is of type dict; allowed is text"),

@@ -138,13 +138,15 @@ def test_broken_lines_are_told_by_number_and_the_rest_is_imported():
         json.dumps({**MINIMAL, "attributes": {"recipient": ["ada@example.org"]}}),
         json.dumps({**MINIMAL, "recipient": ["ada@example.org"]}),
         json.dumps({**MINIMAL, "state": "parked"}),
+        json.dumps({**MINIMAL, "redrive_count": -1}),
+        json.dumps({**MINIMAL, "id": "m-1#1"}),
         b"[" * 101,
         other.decode(),
     ]
     store = store_with()
     report = import_letters(store, lines)
-    assert (2, 0, 0, 8) == (report.imported, report.present, report.newer, report.broken)
-    assert [3, 4, 5, 6, 8, 9, 10, 11] == [line.number for line in report.broken_lines]
+    assert (2, 0, 0, 10) == (report.imported, report.present, report.newer, report.broken)
+    assert [3, 4, 5, 6, 8, 9, 10, 11, 12, 13] == [line.number for line in report.broken_lines]
     assert [
         "not JSON: Expecting ',' delimiter at character 32",
         "not UTF-8: invalid start byte at byte 0",
@@ -153,6 +155,8 @@ def test_broken_lines_are_told_by_number_and_the_rest_is_imported():
         "the dead letter of 'm-0' cannot be read: attributes is of type dict; allowed is text by name",
         "the dead letter of 'm-0' cannot be read: recipient is of type list; allowed is text",
         "the dead letter of 'm-0' cannot be read: 'parked' is not a valid DeadLetterState",
+        "the dead letter of 'm-0' cannot be read: redrive_count is -1; allowed are whole numbers >= 0",
+        "the id of the dead letter 'm-0#1' is 'm-1#1'; allowed is the former, or none",
     ] == [line.reason for line in report.broken_lines[:-1]]
     assert ["m-1", "m-2"] == ids(export_letters(store))
 

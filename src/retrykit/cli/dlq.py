@@ -14,6 +14,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
+from ..checks import counted
 from ..clock import current_clock
 from ..dead_letter import DeadLetter
 from ..stores import Backend, DeadLetterGroup, DeadLetterQuery, DeadLetterStats
@@ -247,6 +248,8 @@ def _group(group: DeadLetterGroup) -> dict[str, object]:
         "letter_ids": list(group.letter_ids),
         "owner": group.owner,
         "note": group.note,
+        "muted": group.muted,
+        "muted_until": group.muted_until and to_iso(group.muted_until),
     }
 
 
@@ -264,8 +267,16 @@ def _group(group: DeadLetterGroup) -> dict[str, object]:
     help="Leave it out of groups, for good or until an instant.",
 )
 @click.option("--unmute", is_flag=True, help="List it again.")
+@as_json
 def note(
-    fingerprint: str, url: str | None, by: str, owner: str | None, text: str | None, mute: str | None, unmute: bool
+    fingerprint: str,
+    url: str | None,
+    by: str,
+    owner: str | None,
+    text: str | None,
+    mute: str | None,
+    unmute: bool,
+    json_: bool,
 ) -> None:
     """Note something of a group: its owner, what is known, and whether it is muted."""
     if mute is not None and unmute:
@@ -277,8 +288,11 @@ def note(
         group = backend.dead_letters.annotate(fingerprint, by=by, owner=owner, note=text, muted=muted)
         if group is None:
             raise Unusable(f"there is no dead letter with the fingerprint {fingerprint!r}")
+    if json_:
+        click.echo(json.dumps(_group(group)))
+        return
     console().print(
-        f"{group.total:,} letters; owner {printable(group.owner) or 'nobody'}; {printable(group.note) or 'no note'}"
+        f"{counted(group.total, 'letter')}; owner {printable(group.owner) or 'nobody'}; {printable(group.note) or 'no note'}"
     )
 
 

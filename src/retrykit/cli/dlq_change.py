@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 import attrs
 import click
+from rich.progress import Progress
 
+from ..checks import counted
 from ..clock import current_clock
 from ..dead_letter_queue import DeadLetterQueue
 from ..deadletter import Cipher, export_letters, import_letters, message_of
@@ -20,7 +22,7 @@ from .backend import opened, with_backend
 from .dlq import query_of, with_query
 from .dlq_redrive import whole_queue
 from .imports import cipher_option
-from .output import Unusable, as_json, by_user, confirm, console, is_attended, printable
+from .output import Unusable, as_json, by_user, confirm, console, is_attended, printable, progress
 
 __all__ = ["discard", "edit", "export", "import_"]
 
@@ -120,12 +122,20 @@ def discard(
         if made.count == 0:
             raise Unusable("there is nothing to discard")
         if not yes:
-            confirm(f"Discard {made.count:,} letters?")
-        count = bench.discard(made.query, by=by, why=why, everything=everything)
+            confirm(f"Discard {counted(made.count, 'letter')}?")
+        with progress() as shown:
+            task = shown.add_task("discarded", total=made.count)
+            count = bench.discard(
+                made.query,
+                by=by,
+                why=why,
+                everything=everything,
+                on_progress=lambda done: shown.update(task, completed=done),
+            )
     if json_:
         click.echo(json.dumps({"discarded": count}))
     else:
-        console().print(f"{count:,} letters are discarded")
+        console().print(f"{counted(count, 'letter')} discarded")
 
 
 @click.command("export")
@@ -147,11 +157,29 @@ def export(query: tuple[str, ...], url: str | None, file: Path | None) -> None:
             return
         count = 0
         new = file.with_name(f"{file.name}.new")
-        with new.open("wb") as out:
-            for count, line in enumerate(lines, 1):  # noqa: B007 - the number of the last
+        with new.open("wb") as out, progress() as shown:
+            task = shown.add_task("exported", total=None)
+            for count, line in enumerate(lines, 1):
                 out.write(line)
+                shown.update(task, completed=count)
         new.replace(file)
-    click.echo(f"{count:,} letters are in {file}", err=True)
+    click.echo(f"{counted(count, 'letter')} exported to {file}", err=True)
+
+
+class _Watched:
+    """A file of which somebody watches how far it is read."""
+
+    def __init__(self, file: BinaryIO, shown: Progress) -> None:
+        self._file = file
+        self._shown = shown
+        self._task = shown.add_task("lines read", total=None)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._file)
+
+    def readline(self, size: int) -> bytes:
+        self._shown.advance(self._task)
+        return self._file.readline(size)
 
 
 @click.command("import")
@@ -167,7 +195,8 @@ def import_(file: BinaryIO, url: str | None, by: str, json_: bool) -> None:
     with opened(url) as backend:
         begun = AuditEntry(at=current_clock().now(), by=check_author(by), action="import begun", subject=file.name)
         backend.redrives.note(begun)
-        report = import_letters(backend.dead_letters, file)
+        with progress() as shown:
+            report = import_letters(backend.dead_letters, _Watched(file, shown))
         result = f"{report.imported} imported, {report.present} were there already, {report.broken} lines broken"
         backend.redrives.note(attrs.evolve(begun, at=current_clock().now(), action="imported", result=result, step=1))
     if json_:
@@ -176,7 +205,7 @@ def import_(file: BinaryIO, url: str | None, by: str, json_: bool) -> None:
         for broken in report.broken_lines[:_SHOWN]:
             click.echo(f"line {broken.number} was passed over: {printable(broken.reason)}", err=True)
         console().print(
-            f"{report.imported:,} letters are imported, {report.present:,} were there already, {report.broken:,} lines are broken"
+            f"{counted(report.imported, 'letter')} imported, {report.present:,} were there already, {counted(report.broken, 'broken line')}"
         )
         if report.newer:
             console().print(f"{report.newer:,} of them are of a newer version: kept whole, and not put back")

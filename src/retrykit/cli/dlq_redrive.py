@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 import click
 
+from ..checks import counted
 from ..clock import current_clock
 from ..dead_letter_queue import DeadLetterQueue, RedrivePlan
 from ..deadletter import Cipher
@@ -140,7 +141,7 @@ def redrive(
         if made.count == 0:
             raise Unusable("there is nothing to put back")
         if not yes:
-            confirm(f"Put {made.count:,} letters back?")
+            confirm(f"Put {counted(made.count, 'letter')} back?")
         job = bench.redrive(
             made,
             root_cause=root_cause,
@@ -285,7 +286,7 @@ def _end(job: RedriveJob, json_: bool, *, detached: bool) -> None:
         out = console()
         out.print(f"{job.id} is {job.state.value}{f': {printable(job.note)}' if job.note else ''}")
         out.print(
-            f"of {job.planned:,} letters {job.put_back:,} were put back, {job.already_sent:,} had been sent, "
+            f"of {counted(job.planned, 'letter')} {job.put_back:,} were put back, {job.already_sent:,} had been sent, "
             f"{job.passed_over:,} were passed over; {job.succeeded:,} are sent, {job.failed:,} failed again, {job.pending:,} on their way"
         )
     if not detached and job.state is not RedriveState.DONE:

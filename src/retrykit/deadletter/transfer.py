@@ -14,7 +14,7 @@ import attrs
 
 from .._steps import Steps, arun, do, run
 from ..checks import check_limit
-from ..dead_letter import SCHEMA_VERSION, DeadLetter
+from ..dead_letter import SCHEMA_VERSION, DeadLetter, dead_letter_id
 from ..errors import ConfigurationError, InvalidPayloadError
 from ..stores import AsyncDeadLetterStore, DeadLetterQuery, DeadLetterStore
 
@@ -205,7 +205,7 @@ def _import(
             report = report._with_broken(number, f"it is longer than {max_line:,} bytes")
             continue
         try:
-            letter = DeadLetter.from_json(line)
+            letter = _letter(line)
         except InvalidPayloadError as error:
             report = report._with_broken(number, str(error))
             continue
@@ -217,6 +217,15 @@ def _import(
         if letter.schema_version > SCHEMA_VERSION:
             report = attrs.evolve(report, newer=report.newer + 1)
     return report
+
+
+def _letter(line: Line) -> DeadLetter:
+    """Read a letter; one of another id than its own would be put back beside the true one."""
+    letter = DeadLetter.from_json(line)
+    own = dead_letter_id(letter.message_id, letter.generation)
+    if letter.id != own:
+        raise InvalidPayloadError(f"the id of the dead letter {own!r} is {letter.id!r}; allowed is the former, or none")
+    return letter
 
 
 def _reader(
