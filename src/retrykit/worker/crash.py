@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, cast
 
 from .._steps import is_async
 from ..errors import ConfigurationError
@@ -242,7 +242,8 @@ class ExitOnCrash:
                 share = max(0.0, deadline - reserve - time.monotonic()) / (len(cleanups) - number)
                 if not _bounded(partial(_clean, cleanup), share):
                     late = "the clean-up %r was not done within %s s and is left behind"
-                    _bounded(partial(_logger.error, late, cleanup, plain(round(share, 3))), reserve)
+                    left = max(0.0, deadline - reserve - time.monotonic())
+                    _bounded(partial(_logger.error, late, cleanup, plain(round(share, 3))), min(reserve, left))
             left = max(0.0, deadline - time.monotonic())
             _bounded(logging.shutdown, left / 2)
             _bounded(_flush, left / 2)
@@ -304,16 +305,16 @@ def exit_on_crash(
 def _is_crash(error: BaseException) -> bool:
     """Tell whether it is more than a wish to end: trio and task groups wrap a Ctrl-C in a group."""
     if isinstance(error, BaseExceptionGroup):
-        return error.split(_NO_CRASH)[1] is not None
+        return any(map(_is_crash, cast("Iterable[BaseException]", error.exceptions)))
     return not isinstance(error, _NO_CRASH)
 
 
 def _place(context: Mapping[str, Any]) -> str:
-    """Name the task or the callback that a loop tells of."""
+    """Name the task that a loop tells of, or the loop."""
     task = context.get("task") or context.get("future")
     if task is not None and hasattr(task, "get_name"):
         return f"task {task.get_name()!r}"
-    return "a callback of the event loop"
+    return "the event loop"
 
 
 def _quietly(tell: Callable[[], object]) -> None:
