@@ -305,7 +305,7 @@ def exit_on_crash(
 def _is_crash(error: BaseException) -> bool:
     """Tell whether it is more than a wish to end: trio and task groups wrap a Ctrl-C in a group."""
     if isinstance(error, BaseExceptionGroup):
-        return any(map(_is_crash, cast("Iterable[BaseException]", error.exceptions)))
+        return any(map(_is_crash, cast("BaseExceptionGroup[BaseException]", error).exceptions))
     return not isinstance(error, _NO_CRASH)
 
 
