@@ -138,7 +138,7 @@ def test_dispatcher_without_listeners_logs_what_it_gives_up_and_nothing_else(lin
     died = [dispatcher.handle({"id": f"m-{number}"}) for number in range(2)][1]
     assert [
         ("INFO", "attempt 1 of 'm-1' failed: unknown, dead_letter"),
-        ("WARNING", f"'m-1' is dead_lettered after 1 attempts: unknown; dead letter {died.dead_letter_id}"),
+        ("WARNING", f"'m-1' is dead_lettered after 1 attempt: unknown; dead letter {died.dead_letter_id}"),
     ] == [line for line in lines() if "no rule knows" not in line[1]]
 
 

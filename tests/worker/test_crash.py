@@ -116,7 +116,7 @@ def test_exit_on_crash_with_an_error_that_nobody_caught_cleans_up_and_exits(prog
     assert (70, "first\nsecond\n") == (done.returncode, done.stdout)
     assert "KeyError: 'lost'" in done.stderr
     assert "CRITICAL retrykit.worker " in done.stderr
-    assert "was caught by nobody; exiting with status 70 after 2 clean-ups" in done.stderr
+    assert "was caught by nobody; exiting with status 70, clean-ups: 2" in done.stderr
 
 
 def test_exit_on_crash_names_the_thread_and_the_task_of_a_crash():

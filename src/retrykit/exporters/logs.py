@@ -104,7 +104,8 @@ def _handled(event: MessageHandled) -> _Line | None:
     level = _GIVEN_UP.get(disposition.kind)
     if level is None:
         return None
-    text = f"{disposition.message_id!r} is {disposition.kind.value} after {disposition.attempts} attempts"
+    tries = "1 attempt" if disposition.attempts == 1 else f"{disposition.attempts} attempts"
+    text = f"{disposition.message_id!r} is {disposition.kind.value} after {tries}"
     if disposition.failure is not None:
         text += f": {disposition.failure.error_class}"
     if disposition.dead_letter_id is not None:

@@ -236,7 +236,7 @@ class ExitOnCrash:
             reserve = self._limit * _RESERVE
             told.wait(reserve)
             cleanups = list(self._cleanups) if os.getpid() == self._process else []
-            text = "%s was caught by nobody; exiting with status %d after %d clean-ups"
+            text = "%s was caught by nobody; exiting with status %d, clean-ups: %d"
             _bounded(partial(_logger.critical, text, what, self._exit_code, len(cleanups)), reserve)
             for number, cleanup in enumerate(cleanups):
                 share = max(0.0, deadline - reserve - time.monotonic()) / (len(cleanups) - number)
