@@ -36,7 +36,9 @@ autodoc_class_signature = "separated"
 
 # Examples in docstrings run with the tests (pytest --doctest-modules). Here run those of the pages: {doctest}, {testcode}.
 doctest_test_doctest_blocks = ""
-doctest_global_setup = "import logging; logging.getLogger('retrykit').addHandler(logging.NullHandler())"  # messages die in them
+doctest_global_setup = (
+    "import logging; logging.getLogger('retrykit').addHandler(logging.NullHandler())"  # messages die in them
+)
 trim_doctest_flags = True
 
 nitpick_ignore_regex = [
