@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from retrykit import Dispatcher, open_async_backend, open_backend
+from retrykit import CircuitBreaker, Dispatcher, RetryBudget, open_async_backend, open_backend
 from retrykit.backends import MemoryBackend
-from retrykit.errors import ConfigurationError, StoreUnavailableError
-from retrykit.exporters.gauges import GAUGES, BackendGauges
+from retrykit.errors import BreakerOpenError, ConfigurationError, StoreUnavailableError
+from retrykit.exporters.gauges import BackendGauges, PartGauges
 from retrykit.message import Message
 from retrykit.testing import ManualClock
 
@@ -32,7 +32,7 @@ def figures(gauges):
 def test_gauges_of_an_empty_backend_are_zero(backend, clock):
     """Every gauge of the table is there, but for statuses that no delivery has."""
     found = figures(BackendGauges(backend, clock=clock))
-    assert [gauge.name for gauge in GAUGES] == list(found)
+    assert [gauge.name for gauge in BackendGauges.gauges] == list(found)
     assert {"": 1} == found.pop("backend.up")
     assert {0} == {value for values in found.values() for value in values.values()}
 
@@ -110,6 +110,20 @@ def test_gauges_of_an_asynchronous_backend_are_refused():
     """A scrape cannot await."""
     with pytest.raises(ConfigurationError, match=r"use open_backend\(url\) beside it"):
         BackendGauges(open_async_backend("memory://"))
+
+
+def test_gauges_of_parts_tell_what_they_hold_and_have_refused():
+    """A budget that denied a retry, and a breaker that let no call through."""
+    budget = RetryBudget(capacity=1, floor=0)
+    breaker = CircuitBreaker("ses")
+    gauges = PartGauges(budgets={"ses": budget}, breakers=[breaker])
+    assert [{"ses": 1}, {"ses": 0}, {"ses": 0}] == [reading.values for reading in gauges.read()]
+    assert [True, False] == [budget.take(), budget.take()]
+    breaker.isolate()
+    with pytest.raises(BreakerOpenError):
+        breaker(lambda: None)()
+    assert [{"ses": 0}, {"ses": 1}, {"ses": 1}] == [reading.values for reading in gauges.read()]
+    assert [reading.gauge for reading in gauges.read()] == list(gauges.gauges)
 
 
 def test_gauges_of_sqlite_are_read(tmp_path):

@@ -13,10 +13,10 @@ require("opentelemetry.sdk")
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from retrykit import open_backend
+from retrykit import RetryBudget, open_backend
 from retrykit.errors import MissingExtraError
 from retrykit.events import BreakerChanged
-from retrykit.exporters.gauges import GAUGES, BackendGauges
+from retrykit.exporters.gauges import BackendGauges, PartGauges
 from retrykit.exporters.metrics import METRICS
 from retrykit.exporters.opentelemetry import OpenTelemetryExporter
 from tests.exporters.samples import AT, EVENTS
@@ -78,10 +78,20 @@ def test_exporter_watching_a_backend_shows_its_figures(reader, exporter):
     """Every gauge that has a value is there at each collection."""
     exporter.watch(BackendGauges(open_backend("memory://")))
     found = points(reader)
-    assert {f"retrykit.{gauge.name}" for gauge in GAUGES} - set(found) <= {"retrykit.deliveries"}
+    assert {f"retrykit.{gauge.name}" for gauge in BackendGauges.gauges} - set(found) <= {"retrykit.deliveries"}
     letters = {point.attributes["retrykit.state"]: point.value for point in found["retrykit.dlq.letters"]}
     assert {"quarantined": 0, "redriving": 0, "resolved": 0, "discarded": 0, "superseded": 0} == letters
     assert [({}, 1)] == [(dict(point.attributes), point.value) for point in found["retrykit.backend.up"]]
+
+
+def test_exporter_watching_parts_shows_their_figures(reader, exporter):
+    """What only grows is a counter."""
+    exporter.watch(PartGauges(budgets={"ses": RetryBudget(capacity=10)}))
+    metrics = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    found = {metric.name: metric.data for metric in metrics}
+    (tokens,) = found["retrykit.budget.tokens"].data_points
+    assert ({"retrykit.budget": "ses"}, 10) == (dict(tokens.attributes), tokens.value)
+    assert found["retrykit.budget.denied"].is_monotonic
 
 
 def test_exporter_without_its_extra_names_it(monkeypatch):

@@ -14,10 +14,10 @@ require("prometheus_client")
 
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
-from retrykit import Action, Dispatcher, PolicyMatrix, RetryPolicy, open_backend
+from retrykit import Action, CircuitBreaker, Dispatcher, PolicyMatrix, RetryBudget, RetryPolicy, open_backend
 from retrykit.errors import ConfigurationError, MissingExtraError
 from retrykit.events import BreakerChanged, UnknownCode
-from retrykit.exporters.gauges import BackendGauges
+from retrykit.exporters.gauges import BackendGauges, PartGauges
 from retrykit.exporters.prometheus import PrometheusExporter
 from retrykit.failure import ErrorGroup
 from tests.exporters.samples import AT, EVENTS, failure
@@ -145,13 +145,25 @@ def test_exporter_watching_a_backend_shows_its_figures(registry, exporter):
     assert wanted == {name: shown[name] for name in wanted}
 
 
+def test_exporter_watching_parts_shows_their_figures(registry, exporter):
+    """What only grows is a counter."""
+    exporter.watch(PartGauges(budgets={"ses": RetryBudget(capacity=10)}, breakers=[CircuitBreaker("ses")]))
+    shown = series(registry)
+    wanted = {
+        'retrykit_budget_tokens{budget="ses"}': 10,
+        'retrykit_budget_denied_total{budget="ses"}': 0,
+        'retrykit_breaker_rejected_total{breaker="ses"}': 0,
+    }
+    assert wanted == {name: shown[name] for name in wanted}
+
+
 def test_exporter_made_twice_for_one_registry_is_refused(registry, exporter):
     """Two would count everything twice."""
     with pytest.raises(ConfigurationError, match="use one exporter for everything, or another namespace"):
         PrometheusExporter(registry)
     assert PrometheusExporter(registry, namespace="mailer")
     exporter.watch(BackendGauges(open_backend("memory://")))
-    with pytest.raises(ConfigurationError, match="an exporter shows one backend"):
+    with pytest.raises(ConfigurationError, match="an exporter shows one of a kind"):
         exporter.watch(BackendGauges(open_backend("memory://")))
 
 

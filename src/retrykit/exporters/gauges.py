@@ -1,29 +1,33 @@
-"""Figures of a backend: how deep the dead letters lie, what waits for its retry, where deliveries stand.
+"""Figures that are read when somebody asks: of a backend, and of the parts of this process.
 
-They are read from the stores when somebody asks, at most once in a while, so that many scrapes do not become many queries.
+A backend tells how deep the dead letters lie, what waits for its retry, where deliveries stand; it is read at most once in a while,
+so that many scrapes do not become many queries. Budgets and breakers tell what they hold and what they have refused.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from types import MappingProxyType
+from typing import ClassVar, Final, Protocol
 
 import attrs
 
 from .._steps import is_async
+from ..breaker import CircuitBreaker
+from ..budget import RetryBudget
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError, StoreError
 from ..stores import Backend
 from ..times import Duration, seconds
 
-__all__ = ["GAUGES", "BackendGauges", "Gauge", "Reading"]
+__all__ = ["BackendGauges", "Gauge", "Gauges", "PartGauges", "Reading"]
 
 
 @attrs.frozen(kw_only=True)
 class Gauge:
-    """A figure that goes up and down."""
+    """A figure that can be read at any time."""
 
     name: str
     """As OpenTelemetry writes it, without the namespace."""
@@ -32,6 +36,8 @@ class Gauge:
     label: str | None = None
     unit: str = ""
     """"s" for seconds."""
+    is_total: bool = False
+    """Whether it only grows."""
 
 
 @attrs.frozen
@@ -41,6 +47,17 @@ class Reading:
     gauge: Gauge
     values: Mapping[str, float]
     """By the value of its label; by "" where it has none."""
+
+
+class Gauges(Protocol):
+    """What an exporter can watch."""
+
+    gauges: ClassVar[tuple[Gauge, ...]]
+    """All that may be read."""
+
+    def read(self) -> Sequence[Reading]:
+        """Return what they show now; those without a value may be absent."""
+        ...
 
 
 _UP: Final = Gauge(name="backend.up", text="Whether the stores could be read: 1 or 0")
@@ -54,8 +71,6 @@ _DELIVERIES: Final = Gauge(name="deliveries", text="Messages in the delivery log
 _UNSETTLED: Final = Gauge(
     name="unsettled", text="Sends of which it is time to find out whether they happened, up to 1,000"
 )
-
-GAUGES: Final = (_UP, _LETTERS, _DIED, _LETTER_AGE, _WAITING, _DUE, _DUE_AGE, _DELIVERIES, _UNSETTLED)
 
 _MAX_UNSETTLED: Final = 1_000
 
@@ -81,6 +96,18 @@ class BackendGauges:
         >>> next(reading.values for reading in gauges.read() if reading.gauge.name == "retry_queue.due")
         {'': 0}
     """
+
+    gauges: ClassVar[tuple[Gauge, ...]] = (
+        _UP,
+        _LETTERS,
+        _DIED,
+        _LETTER_AGE,
+        _WAITING,
+        _DUE,
+        _DUE_AGE,
+        _DELIVERIES,
+        _UNSETTLED,
+    )
 
     def __init__(self, backend: Backend, *, fresh: Duration = 10.0, clock: Clock | None = None) -> None:
         if is_async(backend.retries.stats):
@@ -129,6 +156,43 @@ class BackendGauges:
         yield Reading(_DUE_AGE, {"": _age(retries.next_due_at, now)})
         yield Reading(_DELIVERIES, {status.value: count for status, count in self._backend.deliveries.counts().items()})
         yield Reading(_UNSETTLED, {"": len(self._backend.claims.unsettled(_MAX_UNSETTLED))})
+
+
+_TOKENS: Final = Gauge(name="budget.tokens", text="Retries that a budget could pay for now", label="budget")
+_DENIED: Final = Gauge(name="budget.denied", text="Retries that a budget has denied", label="budget", is_total=True)
+_REJECTED: Final = Gauge(
+    name="breaker.rejected", text="Calls that a breaker has not let through", label="breaker", is_total=True
+)
+
+
+class PartGauges:
+    """Reads the figures of budgets and breakers of this process.
+
+    Args:
+        budgets: by the name under which they are shown.
+        breakers: each shown under its own name.
+
+    Example:
+        >>> from retrykit import RetryBudget
+        >>> [dict(reading.values) for reading in PartGauges(budgets={"ses": RetryBudget(capacity=10)}).read()]
+        [{'ses': 10.0}, {'ses': 0}, {}]
+    """
+
+    gauges: ClassVar[tuple[Gauge, ...]] = (_TOKENS, _DENIED, _REJECTED)
+
+    def __init__(
+        self, *, budgets: Mapping[str, RetryBudget] = MappingProxyType({}), breakers: Iterable[CircuitBreaker] = ()
+    ) -> None:
+        self._budgets = dict(budgets)
+        self._breakers = tuple(breakers)
+
+    def read(self) -> Sequence[Reading]:
+        """Return the figures as they are now."""
+        return [
+            Reading(_TOKENS, {name: budget.tokens for name, budget in self._budgets.items()}),
+            Reading(_DENIED, {name: budget.denied for name, budget in self._budgets.items()}),
+            Reading(_REJECTED, {breaker.name: breaker.rejected for breaker in self._breakers}),
+        ]
 
 
 def _age(instant: datetime | None, now: datetime) -> float:

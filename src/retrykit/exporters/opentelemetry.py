@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import MissingExtraError
 from ..events import Event
-from .gauges import GAUGES, BackendGauges, Gauge
+from .gauges import Gauge, Gauges
 from .metrics import BREAKER_STATES, METRICS, EventMetrics, Metric
 
 if TYPE_CHECKING:
@@ -74,18 +74,17 @@ class OpenTelemetryExporter:
             add, attributes = self._instruments[name]
             add(value, dict(zip(attributes, labels, strict=True)))
 
-    def watch(self, gauges: BackendGauges) -> None:
-        """Show the figures of a backend at each collection.
+    def watch(self, gauges: Gauges) -> None:
+        """Show figures of a backend or of parts at each collection.
 
         Args:
-            gauges: reads them, and not too often.
+            gauges: `BackendGauges` or `PartGauges`; one of each.
         """
-        for gauge in GAUGES:
-            self._meter.create_observable_gauge(
-                f"{_NAMESPACE}.{gauge.name}", [self._reader(gauge, gauges)], gauge.unit, gauge.text
-            )
+        for gauge in gauges.gauges:
+            create = self._meter.create_observable_counter if gauge.is_total else self._meter.create_observable_gauge
+            create(f"{_NAMESPACE}.{gauge.name}", [self._reader(gauge, gauges)], gauge.unit, gauge.text)
 
-    def _reader(self, gauge: Gauge, gauges: BackendGauges) -> Callable[[CallbackOptions], Iterator[Observation]]:
+    def _reader(self, gauge: Gauge, gauges: Gauges) -> Callable[[CallbackOptions], Iterator[Observation]]:
         attributes = _attributes(() if gauge.label is None else (gauge.label,))
 
         def read(_: CallbackOptions) -> Iterator[Observation]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigurationError, MissingExtraError
 from ..events import Event
-from .gauges import GAUGES, BackendGauges, Gauge, Reading
+from .gauges import Gauge, Gauges, Reading
 from .metrics import BREAKER_STATES, METRICS, EventMetrics, Metric
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from prometheus_client import CollectorRegistry
-    from prometheus_client.metrics_core import GaugeMetricFamily
+    from prometheus_client import Metric as Family
 
 __all__ = ["PrometheusExporter"]
 
@@ -89,18 +89,19 @@ class PrometheusExporter:
                 for state in BREAKER_STATES:
                     self._breaker_state.labels(labels[0], state).set(state == labels[1])
 
-    def watch(self, gauges: BackendGauges) -> None:
-        """Show the figures of a backend at each scrape.
+    def watch(self, gauges: Gauges) -> None:
+        """Show figures of a backend or of parts at each scrape.
 
         Args:
-            gauges: reads them, and not too often.
+            gauges: `BackendGauges` or `PartGauges`; one of each.
 
         Raises:
-            ConfigurationError: one is shown already.
+            ConfigurationError: such figures are shown already.
 
         Example:
             >>> from prometheus_client import CollectorRegistry
             >>> from retrykit import open_backend
+            >>> from retrykit.exporters.gauges import BackendGauges
             >>> registry = CollectorRegistry()
             >>> PrometheusExporter(registry).watch(BackendGauges(open_backend("memory://")))
             >>> registry.get_sample_value("retrykit_dlq_letters", {"state": "quarantined"})
@@ -110,30 +111,31 @@ class PrometheusExporter:
             self._registry.register(_Collector(self._namespace, gauges))
         except ValueError as error:
             raise ConfigurationError(
-                f"the gauges cannot be registered: {error}; an exporter shows one backend"
+                f"the gauges cannot be registered: {error}; an exporter shows one of a kind"
             ) from error
 
 
 class _Collector:
     """What a registry asks at each scrape."""
 
-    def __init__(self, namespace: str, gauges: BackendGauges) -> None:
+    def __init__(self, namespace: str, gauges: Gauges) -> None:
         self._namespace = namespace
         self._gauges = gauges
 
-    def describe(self) -> Iterable[GaugeMetricFamily]:
+    def describe(self) -> Iterable[Family]:
         """Name the gauges without reading a store."""
-        return [self._family(gauge) for gauge in GAUGES]
+        return [self._family(gauge) for gauge in self._gauges.gauges]
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Family]:
         """Read the gauges."""
         return [self._family(reading.gauge, reading) for reading in self._gauges.read()]
 
-    def _family(self, gauge: Gauge, reading: Reading | None = None) -> GaugeMetricFamily:
-        from prometheus_client.metrics_core import GaugeMetricFamily
+    def _family(self, gauge: Gauge, reading: Reading | None = None) -> Family:
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
+        kind = CounterMetricFamily if gauge.is_total else GaugeMetricFamily
         labels = () if gauge.label is None else (gauge.label,)
-        family = GaugeMetricFamily(f"{self._namespace}_{_name(gauge.name, gauge.unit)}", gauge.text, labels=labels)
+        family = kind(f"{self._namespace}_{_name(gauge.name, gauge.unit)}", gauge.text, labels=labels)
         for value, number in () if reading is None else reading.values.items():
             family.add_metric([value] if labels else [], float(number))
         return family
