@@ -154,12 +154,12 @@ def test_exit_on_crash_with_a_clean_up_that_hangs_and_one_that_raises_runs_the_n
         """
         def bad():
             raise OSError("no clean-up")
-        exit_on_crash(cleanup=[forever, bad, say("cleaned")], limit=0.9)
+        exit_on_crash(cleanup=[forever, bad, say("cleaned")], limit=3)
         raise KeyError("lost")
         """
     )
     assert (70, "cleaned\n") == (done.returncode, done.stdout)
-    assert re.search(r"the clean-up .* was not done within 0\.[12]\d* s and is left behind", done.stderr)
+    assert re.search(r"the clean-up .* was not done within 0\.[4-8]\d* s and is left behind", done.stderr)
     assert "the clean-up <function bad" in done.stderr
     assert "OSError: no clean-up" in done.stderr
 
@@ -193,7 +193,7 @@ def test_exit_on_crash_with_a_clean_up_that_stops_all_of_python_is_ended_with_tr
         def stuck():
             sys.setswitchinterval(1000)
             re.match("(a|aa)+$", "a" * 200 + "b")
-        exit_on_crash(cleanup=[stuck], limit=0.1)
+        exit_on_crash(cleanup=[stuck], limit=0.5)
         raise KeyError("lost")
         """
     )
