@@ -194,3 +194,7 @@ class Disposition:
     """The provider's own id, if it was sent and the sender said so."""
     reason: str = ""
     """Why, in one sentence."""
+    attempts: int = 0
+    """How many tries it has had in this generation, the one that sent it included."""
+    dead_letter_reason: DeadLetterReason | None = None
+    """Why it was taken out of circulation, if it was."""

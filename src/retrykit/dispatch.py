@@ -144,6 +144,7 @@ class _DispatchFlow:
                         message_id=message.id,
                         due_at=until,
                         reason="another copy is in progress, this one waits until its lease ends",
+                        attempts=len(record.tries),
                     )
                 case Done(record, convicted):
                     record = yield from self._verification.reconsider(record)

@@ -14,6 +14,7 @@ from .clock import Clock
 from .deadletter.capture import Capture
 from .errors import ConfigurationError
 from .events import Listener, listeners_of
+from .exporters.logs import LOGGED
 from .machines.claim import HISTORY_LIMIT
 from .message import DEFAULT_MAX_PAYLOAD
 from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
@@ -39,7 +40,7 @@ class DispatchOptions(TypedDict, total=False):
     capture: Capture | None
     """What is written down of a message that dies. Default none: all of it."""
     on_event: Iterable[Listener]
-    """Listeners. Default none."""
+    """Listeners. Default a `LogListener`: a warning when a message is given up."""
     clock: Clock | None
     """Where the time comes from. Default: the clock in force."""
     rng: Rng | None
@@ -68,7 +69,7 @@ class CheckedOptions:
     """`DispatchOptions`, checked and with their defaults."""
 
     matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
-    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    on_event: tuple[Listener, ...] = attrs.field(default=LOGGED, converter=listeners_of)
     classifier: ErrorClassifier = attrs.field(
         default=attrs.Factory(lambda self: ErrorClassifier(on_event=self.on_event), takes_self=True),
         validator=having("classify"),
