@@ -23,7 +23,7 @@ from .decision import Action, DeadLetterReason, Decision, Disposition, Dispositi
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
 from .dispatch_options import DispatchOptions, Isolating, check_functions, checked, gives_async_turns
 from .errors import CallRefusedError, ConfigurationError, InvalidMessageError
-from .events import AttemptFailed, MessageHandled, emit
+from .events import AttemptFailed, MessageHandled, MessageQuarantined, emit
 from .failure import Failure
 from .lease import new_owner
 from .machines import claim as machine
@@ -110,19 +110,19 @@ class _DispatchFlow:
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
-    def _handle(self, raw: Raw, id: str | None) -> Steps[Disposition]:
+    def _handle(self, raw: Raw, id: str | None, lost: str | None = None) -> Steps[Disposition]:
         message = receive(raw, id=id, max_payload=self._options.max_payload)
         yield from self._read_pauses()
         disposition: Disposition | None = None
         while disposition is None:  # a lost claim means that somebody else decides: ask again
             if self._options.isolation is None:
-                disposition = yield from self._answered(message, (yield from self._claim(message)))
+                disposition = yield from self._answered(message, (yield from self._claim(message, lost)))
             else:
-                disposition = yield from self._in_turn(message, self._options.isolation)
+                disposition = yield from self._in_turn(message, self._options.isolation, lost)
         emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition))
         return disposition
 
-    def _claim(self, message: Message) -> Steps[ClaimAnswer]:
+    def _claim(self, message: Message, lost: str | None = None) -> Steps[ClaimAnswer]:
         answer = yield from do(
             self._backend.claims.claim,
             message.id,
@@ -130,10 +130,11 @@ class _DispatchFlow:
             fingerprint=message.fingerprint,
             lease=self._options.lease,
             poison=self._options.poison,
+            lost=lost,
         )
         return cast("ClaimAnswer", answer)  # checkers widen the union
 
-    def _in_turn(self, message: Message, isolation: Isolating) -> Steps[Disposition | None]:
+    def _in_turn(self, message: Message, isolation: Isolating, lost: str | None) -> Steps[Disposition | None]:
         """Handle a message beside others, or alone in this process once it is known as a suspect.
 
         Nobody holds a claim while it waits for its turn: a suspect that dies alone takes nobody's with it. Nobody waits for
@@ -142,7 +143,7 @@ class _DispatchFlow:
         turn = isolation.turn(alone=False)
         try:
             yield from do(turn.wait, self._options.lease)
-            answer = yield from self._claim(message)
+            answer = yield from self._claim(message, lost)
             if not isinstance(answer, Claimed) or not answer.is_suspect:
                 return (yield from self._answered(message, answer))
             record = answer.record
@@ -190,10 +191,24 @@ class _DispatchFlow:
                 record = yield from self._verification.reconsider(record)
                 if record.disposition is not DispositionKind.SENT or record.dead_letter_id or record.redriven_from:
                     yield from self._projection.show(record, message)
-                return disposition_of(record) if convicted else _duplicate(record)
+                if not convicted:
+                    return _duplicate(record)
+                self._tell_of_poison(record)
+                return disposition_of(record)
             case Replaced(record):
                 reason = "an edited payload has replaced this one"
                 return attrs.evolve(_duplicate(record), reason=reason)
+
+    def _tell_of_poison(self, record: ClaimRecord) -> None:
+        """Tell that this very claim condemned the message, unless the log knew that it was sent after all."""
+        if record.disposition is not DispositionKind.SENT and record.failure is not None:
+            event = MessageQuarantined(
+                at=self._time().now(),
+                message_id=record.key,
+                dead_letter_id=record.dead_letter_id or "",
+                reason=record.failure.error_message or record.note,
+            )
+            emit(self._options.on_event, event)
 
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
@@ -470,12 +485,15 @@ class Dispatcher(_DispatchFlow, Generic[C]):
                 f"the isolation is the asynchronous {isolation!r}; use Isolation() for a Dispatcher"
             )
 
-    def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
+    def handle(self, raw: Raw, *, id: str | None = None, lost: str | None = None) -> Disposition:
         """Carry one message as far as it goes now.
 
         Args:
             raw: what the application's queue delivered, whatever its state.
             id: the queue's or envelope's id for it; else the payload's "message_id" or "id", else a digest.
+            lost: how the worker ended that had this copy before, where whoever delivers it again has seen that, such as
+                "signal 11 (SIGSEGV)". It is evidence of the crash, kept in one line of up to 200 characters; whether there
+                was one, the lease alone decides.
 
         Returns:
             What became of it. The application may ack its copy.
@@ -485,8 +503,9 @@ class Dispatcher(_DispatchFlow, Generic[C]):
                 copy aside instead of delivering it again.
             FingerprintMismatchError: the id was used before for another payload; likewise.
             StoreError: a store failed. The application keeps its copy, and delivers it again.
+            ConfigurationError: `lost` is no text.
         """
-        return run(self._handle(raw, id))
+        return run(self._handle(raw, id, lost))
 
 
 class AsyncDispatcher(_DispatchFlow, Generic[C]):
@@ -546,6 +565,6 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
                 f"the isolation is the synchronous {isolation!r}; use AsyncIsolation() for an AsyncDispatcher"
             )
 
-    async def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
+    async def handle(self, raw: Raw, *, id: str | None = None, lost: str | None = None) -> Disposition:
         """Carry one message as far as it goes now, as `Dispatcher.handle`."""
-        return await arun(self._handle(raw, id))
+        return await arun(self._handle(raw, id, lost))

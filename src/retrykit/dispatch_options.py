@@ -64,7 +64,7 @@ class DispatchOptions(TypedDict, total=False):
     max_payload: int
     """Bytes that a payload may have. Default 1 MiB."""
     poison: PoisonRule
-    """Over how many lost workers a message is quarantined. Default three in 72 hours."""
+    """Over how many lost workers, or internal failures of its payload, a message is quarantined. Default three in 72 hours."""
     isolation: Isolating | None
     """By which a suspect, a message that a worker was lost with, runs alone in its process. Default none: beside others."""
     capture: Capture | None
@@ -106,7 +106,7 @@ class CheckedOptions:
     )
     lease: float = attrs.field(default=seconds("2m"), converter=_lease)
     max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
-    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=having("limit window"))
+    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=having("limit window failures"))
     isolation: Isolating | None = attrs.field(default=None, validator=having("turn"))
     capture: Capture | None = attrs.field(default=None, validator=having("apply"))
     clock: Clock | None = attrs.field(default=None, validator=having("now monotonic"))

@@ -11,6 +11,7 @@ from ...decision import Action, DeadLetterReason, Decision, DispositionKind
 from ...errors import FingerprintMismatchError
 from ...lease import Lease
 from ...machines import claim as machine
+from ...machines.poison import is_crash
 from ...stores.claims import (
     Claimed,
     ClaimRecord,
@@ -77,7 +78,7 @@ class ClaimTakingTests(StoreSuite[ClaimStore]):
         (attempt,) = record.attempts
         assert lost.lease is not None
         assert ("lost", lost.lease.deadline, 1) == (attempt.worker, attempt.failed_at, attempt.number)
-        assert machine.is_crash(attempt)
+        assert is_crash(attempt)
 
     def test_crashes_are_counted_one_by_one(self, store: ClaimStore, clock: SuiteClock) -> None:
         """A counter, no flag: the second time differs from the third."""
