@@ -133,10 +133,10 @@ class FolderClaims(ClaimStore):
     def _marks(self, fingerprint: str | None) -> poison.Marks:
         return (self.folder.read("marks", fingerprint or "") or {"at": {}})["at"]  # type: ignore[no-any-return]
 
-    def _save(self, before: ClaimRecord | None, record: ClaimRecord) -> ClaimRecord:
+    def _save(self, before: ClaimRecord | None, record: ClaimRecord, now: datetime) -> ClaimRecord:
         """Keep a record, and what its change says of its payload."""
         self.folder.write("claim", record.key, record.to_dict())
-        mark = poison.mark_of(before, record)
+        mark = poison.mark_of(before, record, now)
         if mark is not None and record.fingerprint is not None:
             marks = poison.with_mark(self._marks(record.fingerprint), mark)
             self.folder.write("marks", record.fingerprint, {"fingerprint": record.fingerprint, "at": marks})
@@ -147,7 +147,7 @@ class FolderClaims(ClaimStore):
     def _change(self, key: str, change: Callable[[ClaimRecord | None, datetime], ClaimRecord]) -> ClaimRecord:
         with self.folder.operation() as now:
             before = self._load(key)
-            return self._save(before, change(before, now))
+            return self._save(before, change(before, now), now)
 
     def _try(
         self, key: str, change: Callable[[ClaimRecord | None, datetime], ClaimRecord | None]
@@ -155,7 +155,7 @@ class FolderClaims(ClaimStore):
         with self.folder.operation() as now:
             before = self._load(key)
             record = change(before, now)
-            return None if record is None else self._save(before, record)
+            return None if record is None else self._save(before, record, now)
 
     def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self.folder.operation() as now:
@@ -163,7 +163,7 @@ class FolderClaims(ClaimStore):
             record, answer = machine.take(
                 before, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now, marks=marks
             )
-            self._save(before, record)
+            self._save(before, record, now)
             return answer
 
     def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:

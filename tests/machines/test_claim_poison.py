@@ -45,7 +45,10 @@ def test_poison_is_quarantined_at_the_third_crash_in_the_window():
     assert (Counters(started=3, crashed=3), None) == (record.counters, record.lease)
     last = record.attempts[-1]
     assert (4, ErrorClass.POISON_MESSAGE, Action.DEAD_LETTER) == (last.number, last.failure.error_class, last.action)
-    assert last.failure.error_message == "3 workers were lost while they had this message"
+    assert (
+        last.failure.error_message
+        == "3 workers were lost while they had this message, within 259200 s; the last was worker-2"
+    )
     assert take(record, now=at(400)) == (record, machine.Done(record))
 
 

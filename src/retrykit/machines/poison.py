@@ -106,8 +106,8 @@ def has_marks(key: str, fingerprint: str | None) -> bool:
     return fingerprint is not None and fingerprint not in _NO_PAYLOAD and not key.startswith(CALL_MARK)
 
 
-def mark_of(before: ClaimRecord | None, after: ClaimRecord) -> Mark | None:
-    """Return the mark that a change of a record leaves on its payload, `after.fingerprint`; None: it leaves none."""
+def mark_of(before: ClaimRecord | None, after: ClaimRecord, now: datetime) -> Mark | None:
+    """Return the mark that a change of a record at `now` leaves on its payload, `after.fingerprint`; None: it leaves none."""
     if before is None or after.generation != before.generation or not has_marks(after.key, after.fingerprint):
         return None
     if after.counters.crashed > before.counters.crashed:
@@ -116,7 +116,7 @@ def mark_of(before: ClaimRecord | None, after: ClaimRecord) -> Mark | None:
     if after.counters.failed > before.counters.failed:
         latest = after.attempts[-1]
         if latest.failure.error_class.group is ErrorGroup.INTERNAL:
-            return Mark(latest.worker or "", latest.failed_at)
+            return Mark(latest.worker or "", now)
     return None
 
 

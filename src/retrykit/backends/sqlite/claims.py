@@ -38,43 +38,45 @@ class Claims(ClaimStore):
                 now=now,
                 marks=load_marks(db, key, fingerprint),
             )
-            _save(db, before, record)
+            _save(db, now, before, record)
             return answer
 
     def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            return _save(db, before, machine.take_unknown(before, owner=owner, lease=lease, now=now))
+            return _save(db, now, before, machine.take_unknown(before, owner=owner, lease=lease, now=now))
 
     def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            return _save(db, before, machine.begin_send(before, token, lease=lease, now=now))
+            return _save(db, now, before, machine.begin_send(before, token, lease=lease, now=now))
 
     def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            return _save(db, before, machine.renew(before, token, lease=lease, now=now))
+            return _save(db, now, before, machine.renew(before, token, lease=lease, now=now))
 
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
             before = _load(db, record.key)
-            return _save(db, before, machine.write(before, record, token, delay=delay, now=now))
+            return _save(db, now, before, machine.write(before, record, token, delay=delay, now=now))
 
     def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            return _save(db, before, machine.confirm(before, key, provider=provider, provider_id=provider_id, now=now))
+            return _save(
+                db, now, before, machine.confirm(before, key, provider=provider, provider_id=provider_id, now=now)
+            )
 
     def _cancel(self, key: str) -> ClaimRecord:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            return _save(db, before, machine.cancel(before, key, now=now))
+            return _save(db, now, before, machine.cancel(before, key, now=now))
 
     def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            return _save(db, before, machine.reopen(before, key, terms, now=now))
+            return _save(db, now, before, machine.reopen(before, key, terms, now=now))
 
     def _get(self, key: str) -> ClaimRecord | None:
         with self._database.reading() as (db, _):
@@ -110,7 +112,7 @@ def _load(db: sqlite3.Connection, key: str) -> ClaimRecord | None:
 R = TypeVar("R", ClaimRecord, ClaimRecord | None)
 
 
-def _save(db: sqlite3.Connection, before: ClaimRecord | None, record: R) -> R:
+def _save(db: sqlite3.Connection, now: datetime, before: ClaimRecord | None, record: R) -> R:
     """Store a record that has changed, and what the change says of its payload."""
     if record is not None and record is not before:
         db.execute(
@@ -125,7 +127,7 @@ def _save(db: sqlite3.Connection, before: ClaimRecord | None, record: R) -> R:
                 codec.encode(record.to_dict()).decode("ascii"),
             ),
         )
-        save_marks(db, before, record)
+        save_marks(db, now, before, record)
     return record
 
 

@@ -22,9 +22,9 @@ def load_marks(db: sqlite3.Connection, key: str, fingerprint: str | None) -> poi
         return {source: from_millis(at) for source, at in rows}
 
 
-def save_marks(db: sqlite3.Connection, before: ClaimRecord | None, after: ClaimRecord) -> None:
-    """Note what a change of a record says of its payload."""
-    mark = poison.mark_of(before, after)
+def save_marks(db: sqlite3.Connection, now: datetime, before: ClaimRecord | None, after: ClaimRecord) -> None:
+    """Note what a change of a record at `now` says of its payload."""
+    mark = poison.mark_of(before, after, now)
     if mark is not None:
         fingerprint = text(after.fingerprint or "")
         db.execute(
