@@ -240,11 +240,10 @@ _PLAIN = (
 
 
 def _packed(lease: Lease) -> list[JSON]:
-    packed: list[JSON] = [lease.owner, lease.token, to_millis(lease.deadline)]
-    if lease.granted_at is not None:
-        packed.append(to_millis(lease.granted_at))
-        if lease.lost is not None:
-            packed.append(lease.lost)
+    granted_at = None if lease.granted_at is None else to_millis(lease.granted_at)
+    packed: list[JSON] = [lease.owner, lease.token, to_millis(lease.deadline), granted_at, lease.lost]
+    while packed[-1] is None:
+        packed.pop()
     return packed
 
 

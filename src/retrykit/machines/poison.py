@@ -3,7 +3,8 @@
 Two things are counted, each within the window of a rule: how many workers were lost with a message, by its own history, and
 the marks of its payload, by the payload's fingerprint. A mark is one internal failure, or one process that was lost, of any
 message with that payload. So a payload that comes again and again under new ids is known, and many messages that die with
-one process are one mark. A payload that was sent is no poison: its marks are gone. So are those of a letter that is put back.
+one process are one mark. A payload that has come through to a provider, which took it or refused it, is no poison: its marks
+are gone. So are those of a letter that is put back.
 
 Marks are evidence, not the record: a store may lose one. What is decided on them is decided under the claim record.
 """
@@ -115,20 +116,31 @@ def mark_of(before: ClaimRecord | None, after: ClaimRecord, now: datetime) -> Ma
         return Mark((lost.worker or "").partition("/")[0], lost.failed_at)
     if after.counters.failed > before.counters.failed:
         latest = after.attempts[-1]
-        if latest.failure.error_class.group is ErrorGroup.INTERNAL:
+        if latest.failure.group is ErrorGroup.INTERNAL:
             return Mark(latest.worker or "", now)
     return None
 
 
 def cleared(before: ClaimRecord | None, after: ClaimRecord) -> tuple[str, ...]:
-    """Return the fingerprints of the payloads whose marks are gone by a change of a record: it was sent, or put back."""
+    """Return the fingerprints of the payloads whose marks a change of a record takes away.
+
+    It was sent, or refused by a provider: then it came through. Or it was put back, and somebody vouches for it.
+    """
     known: tuple[str | None, ...] = ()
-    if after.disposition is DispositionKind.SENT:
-        if before is None or before.disposition is not DispositionKind.SENT:
-            known = (after.fingerprint,)
+    if _came_through(before, after):
+        known = (after.fingerprint,)
     elif after.redriven_from is not None and (before is None or after.generation > before.generation):
         known = (None if before is None else before.fingerprint, after.fingerprint, *after.replaced)
     return tuple(dict.fromkeys(each for each in known if each is not None and has_marks(after.key, each)))
+
+
+def _came_through(before: ClaimRecord | None, after: ClaimRecord) -> bool:
+    if after.disposition is DispositionKind.SENT:
+        return before is None or before.disposition is not DispositionKind.SENT
+    if before is None or after.generation != before.generation or after.counters.failed <= before.counters.failed:
+        return False
+    latest = after.attempts[-1].failure
+    return latest.outcome is Outcome.REJECTED and latest.group is not ErrorGroup.INTERNAL
 
 
 def with_mark(marks: Marks, mark: Mark | None) -> Marks:

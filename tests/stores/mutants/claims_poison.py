@@ -8,6 +8,7 @@ import attrs
 
 from retrykit.backends.memory import _Claims, _Shared
 from retrykit.decision import DispositionKind
+from retrykit.failure import Outcome
 from retrykit.machines import poison
 from retrykit.stores import ClaimRecord, ClaimStore
 from retrykit.stores.claims import ClaimAnswer, Claimed, ClaimTerms, Done, ReopenTerms
@@ -116,6 +117,17 @@ class Unforgiving(_Marking):
 class TestSentPayloadThatKeepsItsMarks(Mutant):
     broken = Unforgiving
     caught_by = ("test_payload_that_was_sent_begins_anew",)
+
+
+class BearsRefusalsInMind(_Marking):
+    def after(self, before: ClaimRecord | None, record: ClaimRecord, marks: dict[str, poison.Marks]) -> None:
+        if record.attempts and record.attempts[-1].failure.outcome is Outcome.REJECTED:
+            self._marks = marks
+
+
+class TestRefusedPayloadThatKeepsItsMarks(Mutant):
+    broken = BearsRefusalsInMind
+    caught_by = ("test_payload_that_a_provider_refused_begins_anew",)
 
 
 class ForgivesWhatItSettles(_Claims):
@@ -289,11 +301,10 @@ class TestFingerprintsThatAreCut(Mutant):
 
 class OneRow(_Claims):
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
-        known = self._marks.get(record.fingerprint or "")
+        known = self._marks.get(record.fingerprint or "", {})  # read before the lock, written after it
         stored = super()._settle(record, token, delay)
-        if known and self._marks.get(record.fingerprint or "") != known:  # read before the lock, written after it
-            mine = {} if stored is None else {(stored.attempts[-1].worker or ""): stored.opened_at}
-            self._marks[record.fingerprint or ""] = {**known, **mine}
+        if stored is not None and self._marks.get(record.fingerprint or ""):
+            self._marks[record.fingerprint or ""] = {**known, (stored.attempts[-1].worker or ""): stored.opened_at}
         return stored
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
+import attrs
+
 from ...machines import poison
 from ...stores.claims import ClaimRecord
 from ...times import from_millis, to_millis
@@ -26,16 +28,15 @@ def save_marks(db: sqlite3.Connection, now: datetime, before: ClaimRecord | None
     """Note what a change of a record at `now` says of its payload."""
     mark = poison.mark_of(before, after, now)
     if mark is not None:
-        fingerprint = text(after.fingerprint or "")
-        db.execute(
-            "INSERT INTO retrykit_marks (fingerprint, source, at) VALUES (?, ?, ?) "
-            "ON CONFLICT (fingerprint, source) DO UPDATE SET at = max(at, excluded.at)",
-            (fingerprint, text(mark.source), to_millis(mark.at)),
+        fingerprint, known = text(after.fingerprint or ""), load_marks(db, after.key, after.fingerprint)
+        kept = poison.with_mark(known, attrs.evolve(mark, source=text(mark.source)))
+        db.executemany(
+            "INSERT OR REPLACE INTO retrykit_marks (fingerprint, source, at) VALUES (?, ?, ?)",
+            [(fingerprint, source, to_millis(at)) for source, at in kept.items() if known.get(source) != at],
         )
-        db.execute(
-            "DELETE FROM retrykit_marks WHERE fingerprint = ? AND source NOT IN (SELECT source FROM retrykit_marks "
-            "WHERE fingerprint = ? ORDER BY at DESC, source DESC LIMIT ?)",
-            (fingerprint, fingerprint, poison.MARKS_KEPT),
+        db.executemany(
+            "DELETE FROM retrykit_marks WHERE fingerprint = ? AND source = ?",
+            [(fingerprint, source) for source in known.keys() - kept.keys()],
         )
     for fingerprint in poison.cleared(before, after):
         db.execute("DELETE FROM retrykit_marks WHERE fingerprint = ?", (text(fingerprint),))

@@ -144,6 +144,13 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
         _fail(store, "g")
         assert isinstance(_claim(store, "h"), Claimed)
 
+    def test_payload_that_a_provider_refused_begins_anew(self, store: ClaimStore) -> None:
+        """It came through to where it was to go; what failed before says nothing."""
+        refused = Failure(error_class=ErrorClass.MAILBOX_FULL, outcome=Outcome.REJECTED)
+        for number, failure in enumerate((_BUG, _BUG, refused, _BUG, _BUG, TIMEOUT)):
+            _fail(store, f"k{number}", failure=failure)
+        assert isinstance(_claim(store, "last"), Claimed)
+
     def test_payload_of_a_letter_that_is_put_back_begins_anew(self, store: ClaimStore) -> None:
         """Somebody vouches for it, and for the one that it replaces: the old one's other messages may be tried again too."""
         for key in "abc":
