@@ -176,6 +176,8 @@ class ClaimRecord:
 
     def crashes_since(self, instant: datetime) -> int:
         """Return how many tries of this generation crashed after `instant`."""
+        if self.counters.crashed == 0:  # as mostly
+            return 0
         return sum(is_crash(attempt) and attempt.failed_at > instant for attempt in self.tries)
 
     def to_dict(self) -> dict[str, JSON]:

@@ -11,7 +11,7 @@ Marks are evidence, not the record: a store may lose one. What is decided on the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -109,16 +109,19 @@ def has_marks(key: str, fingerprint: str | None) -> bool:
 
 def mark_of(before: ClaimRecord | None, after: ClaimRecord, now: datetime) -> Mark | None:
     """Return the mark that a change of a record at `now` leaves on its payload, `after.fingerprint`; None: it leaves none."""
-    if before is None or after.generation != before.generation or not has_marks(after.key, after.fingerprint):
+    if before is None or not _is_worse(before, after) or not has_marks(after.key, after.fingerprint):
         return None
     if after.counters.crashed > before.counters.crashed:
         lost = next(attempt for attempt in reversed(after.attempts) if is_crash(attempt))
         return Mark((lost.worker or "").partition("/")[0], lost.failed_at)
-    if after.counters.failed > before.counters.failed:
-        latest = after.attempts[-1]
-        if latest.failure.group is ErrorGroup.INTERNAL:
-            return Mark(latest.worker or "", now)
-    return None
+    latest = after.attempts[-1]
+    return Mark(latest.worker or "", now) if latest.failure.group is ErrorGroup.INTERNAL else None
+
+
+def _is_worse(before: ClaimRecord, after: ClaimRecord) -> bool:
+    """Tell whether a change of a record was a failed try, or a lost worker."""
+    old, new = before.counters, after.counters
+    return (new.failed > old.failed or new.crashed > old.crashed) and after.generation == before.generation
 
 
 def cleared(before: ClaimRecord | None, after: ClaimRecord) -> tuple[str, ...]:
@@ -137,7 +140,7 @@ def cleared(before: ClaimRecord | None, after: ClaimRecord) -> tuple[str, ...]:
 def _came_through(before: ClaimRecord | None, after: ClaimRecord) -> bool:
     if after.disposition is DispositionKind.SENT:
         return before is None or before.disposition is not DispositionKind.SENT
-    if before is None or after.generation != before.generation or after.counters.failed <= before.counters.failed:
+    if before is None or not _is_worse(before, after):
         return False
     latest = after.attempts[-1].failure
     return latest.outcome is Outcome.REJECTED and latest.group is not ErrorGroup.INTERNAL
@@ -152,7 +155,7 @@ def with_mark(marks: Marks, mark: Mark | None) -> Marks:
     return dict(newest[-MARKS_KEPT:])
 
 
-def verdict(record: ClaimRecord, marks: Iterable[datetime], rule: PoisonRule, now: datetime) -> Failure | None:
+def verdict(record: ClaimRecord, marks: Collection[datetime], rule: PoisonRule, now: datetime) -> Failure | None:
     """Tell whether a message is poison, before it is started; None: it is not.
 
     Args:
@@ -166,7 +169,7 @@ def verdict(record: ClaimRecord, marks: Iterable[datetime], rule: PoisonRule, no
     if crashes >= rule.limit:
         last = next(attempt for attempt in reversed(record.tries) if is_crash(attempt))
         return _poison(f"{crashes} workers were lost while they had this message", rule, last.worker)
-    if rule.failures is None or not has_marks(record.key, record.fingerprint):
+    if rule.failures is None or len(marks) < rule.failures or not has_marks(record.key, record.fingerprint):
         return None
     count = sum(at > since for at in marks)
     if count < rule.failures:

@@ -37,7 +37,8 @@ _RULE: Final = PoisonRule(limit=100)
 
 
 def _claim(store: ClaimStore, key: str, payload: str | None = "payload", **terms: Any) -> ClaimAnswer:
-    return store.claim(key, owner=f"host:{key}/1", fingerprint=payload, lease=30, **{"poison": _RULE, **terms})
+    given: dict[str, Any] = {"poison": _RULE, **terms}
+    return store.claim(key, owner=f"host:{key}/1", fingerprint=payload, lease=30, **given)
 
 
 def _held(store: ClaimStore, key: str, payload: str | None = "payload", **terms: Any) -> ClaimRecord:
