@@ -76,12 +76,15 @@ class MessageHandled(Event):
 
 @attrs.frozen(kw_only=True)
 class MessageQuarantined(Event):
-    """A message was taken out of circulation as poison, unprocessed: the engineer on duty should know."""
+    """A message was taken out of circulation as poison, unprocessed: the engineer on duty should know.
+
+    Told by the dispatcher whose claim condemned it, once its letter is there; by a process that dies in between, not at all.
+    """
 
     message_id: str
     dead_letter_id: str
     reason: str
-    """What spoke against it, in one sentence: how many crashes or internal failures, in which time, in which worker the last."""
+    """What spoke against it, in one sentence: how many crashes or internal failures, within which time, with which worker the last."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,5 +1,8 @@
-"""What a worker process needs around its loop: it ends at once when something broke, and never limps on."""
+"""What a process needs that works on messages: turns by which a suspect runs alone, and an end at once when something broke."""
+
+from __future__ import annotations
 
 from .crash import ExitOnCrash, exit_on_crash
+from .isolation import AsyncIsolation, Isolation
 
-__all__ = ["ExitOnCrash", "exit_on_crash"]
+__all__ = ["AsyncIsolation", "ExitOnCrash", "Isolation", "exit_on_crash"]
