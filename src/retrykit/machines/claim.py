@@ -176,7 +176,7 @@ class ClaimRecord:
 
     def crashes_since(self, instant: datetime) -> int:
         """Return how many tries of this generation crashed after `instant`."""
-        if self.counters.crashed == 0:  # as mostly
+        if not self.attempts:  # as mostly
             return 0
         return sum(is_crash(attempt) and attempt.failed_at > instant for attempt in self.tries)
 
