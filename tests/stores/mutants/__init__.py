@@ -19,6 +19,7 @@ MODULES = [
     "redrives",
     "retries",
     "retries_holding",
+    "signals",
 ]
 
 
