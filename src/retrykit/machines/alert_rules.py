@@ -117,13 +117,13 @@ class DeadLettersJump(Rule):
     name: str = "dead-letters-jump"
     hold: float = attrs.field(default=30.0, converter=_hold)
     window: float = attrs.field(default=300.0, converter=_window)
-    ratio: float = attrs.field(default=3.0, validator=_at_least(1.0))
+    ratio: float = attrs.field(default=4.0, validator=_at_least(1.0))
     """How many times as many letters as usual."""
     minimum: int = attrs.field(default=10, validator=_at_least(1))
     """Letters within the window."""
     chance: float = attrs.field(default=1e-6, validator=_is_share)
     """How unlikely so many letters are, at the most, where nothing is wrong (a Poisson distribution's bound)."""
-    clear_ratio: float = attrs.field(default=1.5, validator=_at_least(1.0))
+    clear_ratio: float = attrs.field(default=2.0, validator=_at_least(1.0))
     """Below how many times as many letters as usual it is over."""
     expected_share: float = attrs.field(default=0.01, validator=_is_share)
     """What share of messages is thought to die while little is known: as if this share of 500 messages had."""
@@ -133,7 +133,7 @@ class DeadLettersJump(Rule):
         """When it fires and when that is over."""
         return (
             f"In {short(self.window)} at least {self.minimum} messages died, at least {plain(self.ratio)} times as many as the share of "
-            f"the last 24 hours lets expect, and so many that chance has less than {self.chance:.0e} of a part in it, for "
+            f"the last 24 hours lets expect, and more than chance brings once in {1 / self.chance:,.0f} times, for "
             f"{short(self.hold)}. It is over when for {short(self.clear_after)} less than {plain(self.clear_ratio)} times as many die."
         )
 
