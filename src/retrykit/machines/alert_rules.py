@@ -145,7 +145,8 @@ class DeadLettersJump(Rule):
     def judge(self, signals: Signals, firing: Mapping[str, Alert]) -> Iterable[Finding]:
         """Compare the latest letters with the usual share; an alert in force keeps to the share that it fired on."""
         now, before = signals.within(self.window), signals.usual()
-        died, handled = now["dead"], now["handled"]
+        died = now["dead"]
+        handled = max(now["handled"], died)
         usual = (before["dead"] + self.expected_share * 500) / (before["handled"] + 500)
         fired = firing.get(self.name)
         if fired is not None:
@@ -446,6 +447,6 @@ def _wilson(count: int, total: int, deviations: float) -> float:
     Source:
         E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927).
     """
-    share, square = count / total, deviations**2 / total
+    share, square = min(1.0, count / total), deviations**2 / total
     spread = deviations * math.sqrt((share * (1 - share) + square / 4) / total)
     return (share + square / 2 - spread) / (1 + square)

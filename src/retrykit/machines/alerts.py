@@ -39,14 +39,14 @@ class Alert:
     """What somebody is told: that something began, or that it is over."""
 
     key: str
-    """What it is about; of two alerts with the same key at most one is in force."""
+    """What it is about, beginning with the name of the rule; of two alerts with the same key at most one is in force."""
     rule: str
     """The rule's name, which is that of its entry in the runbook."""
     severity: Severity
     title: str
     """What is wrong, in one sentence."""
     evidence: Mapping[str, JSON]
-    """The figures that it fired on."""
+    """The figures that it fired on, or later ones."""
     commands: tuple[str, ...] = ()
     """What to type first."""
     state: AlertState = AlertState.FIRING
@@ -78,6 +78,7 @@ class Finding:
     key: str
     is_met: bool
     title: str = ""
+    """For an alert in force "" leaves its title and its figures as they were when it fired."""
     evidence: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON])
     commands: tuple[str, ...] = ()
 
@@ -166,7 +167,10 @@ def step(watch: Watch | None, finding: Finding | None, terms: Terms, at: int, no
     if watch.alert.state is AlertState.RESOLVED:
         return attrs.evolve(watch, judged_at=at)
     if finding is not None:
-        return attrs.evolve(watch, judged_at=at, gone_at=None)
+        alert = watch.alert
+        if finding.title:  # the latest figures; nobody is told of them
+            alert = attrs.evolve(alert, title=finding.title, evidence=finding.evidence)
+        return attrs.evolve(watch, judged_at=at, gone_at=None, alert=alert)
     gone = at if watch.gone_at is None else watch.gone_at
     watch = attrs.evolve(watch, judged_at=at, gone_at=gone)
     return resolve(watch, now) if watch.is_told and at - gone >= terms.clear_after * 1000 else watch
