@@ -435,9 +435,7 @@ def _top_classes(counts: Mapping[str, int]) -> dict[str, JSON]:
 
 
 def _chance(count: int, expected: float) -> float:
-    """Return how likely a Poisson count is at least `count`, at the most (Chernoff's bound)."""
-    if count <= expected:
-        return 1.0
+    """Return how likely a Poisson count is at least `count`, which is at least `expected`, at the most (Chernoff's bound)."""
     return math.exp(count - expected - count * math.log(count / expected))
 
 
