@@ -123,6 +123,8 @@ class DeadLettersJump(Rule):
     """Letters within the window."""
     chance: float = attrs.field(default=1e-6, validator=_is_share)
     """How unlikely so many letters are, at the most, where nothing is wrong (a Poisson distribution's bound)."""
+    drift: float = attrs.field(default=2.0, validator=_at_least(1.0))
+    """How many times as many letters as usual are no surprise in a bad hour; chance is counted from there."""
     clear_ratio: float = attrs.field(default=2.0, validator=_at_least(1.0))
     """Below how many times as many letters as usual it is over."""
     expected_share: float = attrs.field(default=0.01, validator=_is_share)
@@ -133,7 +135,7 @@ class DeadLettersJump(Rule):
         """When it fires and when that is over."""
         return (
             f"In {short(self.window)} at least {self.minimum} messages died, at least {plain(self.ratio)} times as many as the share of "
-            f"the last 24 hours lets expect, and more than chance brings once in {1 / self.chance:,.0f} times, for "
+            f"the last 24 hours lets expect, and more than chance brings once in {1 / self.chance:,.0f} times were {plain(self.drift)} times as many usual, for "
             f"{short(self.hold)}. It is over when for {short(self.clear_after)} less than {plain(self.clear_ratio)} times as many die."
         )
 
@@ -154,7 +156,11 @@ class DeadLettersJump(Rule):
             usual = kept if isinstance(kept, float) else usual
             return [Finding(key=self.name, is_met=True)] if died > self.clear_ratio * usual * handled else []
         expected = usual * handled
-        is_met = died >= self.minimum and died >= self.ratio * expected and _chance(died, expected) <= self.chance
+        is_met = (
+            died >= self.minimum
+            and died >= self.ratio * expected
+            and _chance(died, self.drift * expected) <= self.chance
+        )
         if not is_met:
             return []
         evidence: dict[str, JSON] = {
@@ -435,7 +441,9 @@ def _top_classes(counts: Mapping[str, int]) -> dict[str, JSON]:
 
 
 def _chance(count: int, expected: float) -> float:
-    """Return how likely a Poisson count is at least `count`, which is at least `expected`, at the most (Chernoff's bound)."""
+    """Return how likely a Poisson count is at least `count`, at the most (Chernoff's bound)."""
+    if count <= expected:
+        return 1.0
     return math.exp(count - expected - count * math.log(count / expected))
 
 

@@ -132,8 +132,9 @@ def _letters(rule: DeadLettersJump, messages: str, namespace: str) -> tuple[list
         _Recording(usual, share),
         _Recording(expected, f"{usual} * {handled}"),
     ]
-    chance = f"{died} - {expected} - {died} * ln({died} / {expected}) <= {math.log(rule.chance):.4f}"
-    enough = f"{died} >= {rule.minimum} and {died} >= {plain(rule.ratio)} * {expected}"
+    bad = f"({plain(rule.drift)} * {expected})"
+    chance = f"{died} - {bad} - {died} * ln({died} / {bad}) <= {math.log(rule.chance):.4f}"
+    enough = f"{died} >= {rule.minimum} and {died} >= {plain(rule.ratio)} * {expected} and {died} > {bad}"
     return recordings, _Alerting(
         f"{enough} and ({chance})", "{{ $value | humanize }} messages died, far more than usually"
     )
