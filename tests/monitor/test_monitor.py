@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -12,6 +14,7 @@ import trio
 
 from retrykit import Dispatcher, Message, open_backend
 from retrykit.backends import MemoryBackend
+from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import in_trio
 from retrykit.decision import Action, Decision, Disposition, DispositionKind
 from retrykit.errors import ConfigurationError, InvalidMessageError, StoreUnavailableError
@@ -30,7 +33,6 @@ from retrykit.monitor import (
     BreakerOpens,
     DeadLettersJump,
     ErrorClassDominates,
-    LogNotifier,
     Monitor,
     UnknownCodesAppear,
 )
@@ -573,7 +575,66 @@ def test_backend_without_signals_and_name_that_is_none_are_refused():
         Monitor(MemoryBackend(), name="")
 
 
-def test_synchronous_monitor_of_an_asynchronous_backend_says_so():
-    """At its first exchange, by the name of what would have to be awaited."""
-    with pytest.raises(ConfigurationError, match="asynchronous twin"):
-        Monitor(as_async(MemoryBackend()), notifiers=[LogNotifier()]).run_once()
+def test_backend_of_the_other_colour_is_refused():
+    """When the monitor is made."""
+    for make in (lambda: Monitor(as_async(MemoryBackend())), lambda: AsyncMonitor(MemoryBackend())):
+        with pytest.raises(
+            ConfigurationError, match=r"takes a synchronous one, an AsyncMonitor an asynchronous one: as_async"
+        ):
+            make()
+
+
+def test_many_monitors_at_once_tell_once(tmp_path):
+    """On one file, each with connections of its own."""
+    path, told = tmp_path / "fleet.db", []
+    backends = [SQLiteBackend(path, synchronous="normal") for _ in range(6)]
+    monitors = [Monitor(each, notifiers=[told.append], rules=[BreakerOpens()]) for each in backends]
+    barrier = threading.Barrier(len(monitors))
+
+    def work(monitor):
+        monitor(breaker("open"))
+        barrier.wait(30)
+        for _ in range(5):
+            monitor.run_once()
+
+    threads = [threading.Thread(target=work, args=(monitor,)) for monitor in monitors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ["breaker-opens:ses"] == [alert.key for alert in told]
+    assert {"processes": 6}.items() <= backends[0].signals.get("default").alerts()[0].evidence.items()
+    for backend in backends:
+        backend.close()
+
+
+KILLED = """
+import os, sys
+from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.events import BreakerChanged
+from retrykit.monitor import Monitor
+from retrykit.testing import ManualClock
+
+def die(alert):
+    os.kill(os.getpid(), 9)
+
+clock = ManualClock()
+monitor = Monitor(SQLiteBackend(sys.argv[1], clock=clock), notifiers=[die], clock=clock)
+monitor(BreakerChanged(at=clock.now(), name="ses", before="closed", after="open"))
+monitor.run_once()
+"""
+
+
+def test_process_that_is_killed_while_it_tells_is_replaced(tmp_path):
+    """It had decided that the alert fires; another one tells of it, once."""
+    path, clock, told = tmp_path / "fleet.db", ManualClock(), []
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=50)
+    assert -9 == done.returncode
+    backend = SQLiteBackend(path, clock=clock)
+    monitor = Monitor(backend, notifiers=[told.append], clock=clock)
+    expected = [0, 0, 1, 1]
+    for seconds, count in zip((0, 119, 2, 60), expected, strict=True):
+        clock.advance(seconds)
+        monitor.run_once()
+        assert count == len(told)
+    backend.close()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import attrs
 import click
 
-from ..monitor import DEFAULT_RULES, BreakerOpens, Rule, prometheus_rules, runbook_page
+from ..monitor import DEFAULT_RULES, Alert, BreakerOpens, Rule, prometheus_rules, runbook_page
 from ..times import to_iso
 from .backend import opened, with_backend
 from .output import as_json, console, printable, table
@@ -27,7 +27,7 @@ def alerts(context: click.Context, url: str | None, name: str, json_: bool) -> N
         return
     with opened(url) as backend:
         signals = backend.signals.get(name)
-    found = [] if signals is None else signals.alerts()
+    found: Sequence[Alert] = () if signals is None else signals.alerts()
     if json_:
         for each in found:
             click.echo(json.dumps(each.to_dict()))

@@ -75,6 +75,11 @@ class _MonitorFlow:
             raise ConfigurationError(
                 f"the backend is {backend!r}, which has no signals; allowed is one with all its stores"
             )
+        if is_async(backend.signals.change) is not isinstance(self, AsyncMonitor):
+            raise ConfigurationError(
+                f"the backend is {backend!r}; a Monitor takes a synchronous one, an AsyncMonitor an asynchronous one: "
+                "as_async(backend), or open_async_backend(url)"
+            )
         self._backend = backend
         self._notifiers = notifiers
         self._rules = _checked(rules)
