@@ -98,11 +98,11 @@ def test_metrics_of_another_namespace_are_asked_for():
 )
 def test_every_metric_that_is_asked_for_is_exported():
     """Under that name, with those labels."""
-    from retrykit.exporters.gauges import GAUGES
+    from retrykit.exporters.gauges import BackendGauges
     from retrykit.exporters.metrics import METRICS as COUNTED
 
     counters = {f"{metric.name.replace('.', '_')}_total": set(metric.labels) for metric in COUNTED}
-    gauges = {gauge.name.replace(".", "_"): {gauge.label} for gauge in GAUGES}
+    gauges = {gauge.name.replace(".", "_"): {gauge.label} for gauge in BackendGauges.gauges}
     exported = {**counters, **gauges, "breaker_state": {"breaker", "state"}}
     assert set(METRICS.values()) <= set(exported)
     used = "".join(expressions(prometheus_rules(OTHERS)).values()) + "".join(expressions(prometheus_rules()).values())

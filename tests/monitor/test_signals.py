@@ -357,6 +357,19 @@ def test_alert_about_dead_letters_keeps_to_the_share_it_fired_on():
     assert ["firing", "resolved"] == [state for _, state, _ in done.told]
 
 
+def test_letters_and_queues_without_figures_of_a_backend_are_judged_all_the_same():
+    """It could not say; a ratio of one takes any more letters than usual for too many, as far as chance lets it."""
+    counts = {"handled": 100_000, "dead": 1_010, "sent": 90_000}
+    signals = exchanged(None, given_by(counts=counts), 0, (DeadLettersJump(hold=0, ratio=1),))
+    assert [] == list(signals.alerts())
+    waiting = {signals.at // 30_000 - n: 5_000 if n < 10 else 10 for n in range(30)}
+    buckets = {signals.at // 30_000 - n: {"sent": 5 if n < 10 else 500} for n in range(30)}
+    signals = attrs.evolve(signals, waiting=waiting, buckets=buckets)
+    (alert,) = exchanged(signals, given_by(seq=2), 0, (BacklogGrows(hold=0),)).alerts()
+    assert {"waiting": 5_000, "sent": 50}.items() <= alert.evidence.items()
+    assert "due" not in alert.evidence
+
+
 def test_alert_about_a_backlog_ends_when_nobody_knows_how_long_it_is():
     """The monitor of a backend that is away has nothing to say of it."""
     rules = (BacklogGrows(hold=0),)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from typing import cast
 
 from .._steps import is_async
 from .._threads import in_thread
@@ -85,9 +85,7 @@ class AsyncBounded:
 
 async def _within(limit: float, notifier: Callable[[Alert], Awaitable[object] | object], alert: Alert) -> None:
     async def call() -> None:
-        result = notifier(alert)
-        if inspect.isawaitable(result):
-            await result
+        await cast("Awaitable[object]", notifier(alert))
 
     if in_trio():
         import trio
