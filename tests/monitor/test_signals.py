@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import timedelta
 
 import attrs
@@ -23,9 +24,9 @@ from retrykit.machines.alert_rules import (
 )
 from retrykit.machines.alerts import AlertState, Finding, Severity
 from retrykit.machines.signals import (
+    MAX_PER_RULE,
     MAX_SEEN,
     MAX_SOURCES,
-    MAX_WATCHES,
     Backlog,
     Contribution,
     Occurrence,
@@ -158,7 +159,7 @@ def test_record_is_bounded_whatever_is_met():
     """Classes, codes, processes, breakers and alerts without number; every count is in it."""
     signals = None
     rules = (*DEFAULT_RULES,)
-    for number in range(600):
+    for number in range(520):
         signals = exchanged(
             signals,
             given_by(
@@ -173,16 +174,13 @@ def test_record_is_bounded_whatever_is_met():
             number,
             rules,
         )
-    assert signals.within(1800)["failed"] == 600 * 40
-    assert signals.within(1800).total() == 2 * 600 * 40
+    assert signals.within(1800)["failed"] == 520 * 40
+    assert signals.within(1800).total() == 2 * 520 * 40
     assert all(len(counts) <= 33 for counts in signals.buckets.values())
-    assert (MAX_SOURCES, MAX_SEEN, MAX_WATCHES, 10) == (
-        len(signals.sources),
-        len(signals.seen),
-        len(signals.watches),
-        len(signals.samples),
-    )
-    assert [1, 1, 1, 1, 1, 11_995] == [each.count for each in signals.occurrences]
+    assert (MAX_SOURCES, MAX_SEEN, 10) == (len(signals.sources), len(signals.seen), len(signals.samples))
+    rules_of = Counter(watch.rule for watch in signals.watches)
+    assert {"breaker-opens": MAX_PER_RULE, "unknown-code": 6, "error-class-dominates": 1} == rules_of
+    assert [1, 1, 1, 1, 1, 10_395] == [each.count for each in signals.occurrences]
     assert len(json.dumps(signals.to_dict())) < 200_000
 
 

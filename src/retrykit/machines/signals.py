@@ -45,7 +45,8 @@ MAX_CLASSES: Final = 30
 """Error classes counted by name in a bucket; further ones count as "other"."""
 MAX_SOURCES: Final = 500
 MAX_SEEN: Final = 500
-MAX_WATCHES: Final = 100
+MAX_PER_RULE: Final = 25
+"""Alerts of one rule, in force or about to be; further ones wait until one of them is over."""
 MOST_AT_ONCE: Final = 5
 """Things of one kind that stand by themselves at a time; further ones stand in one line."""
 KEPT: Final = 3600.0
@@ -334,7 +335,7 @@ def exchange(
         signals = _added(signals, given)
     signals = attrs.evolve(signals, sources=_sources(signals, given))
     watches = [hand_out(watch, given.instance, lease, signals.at) for watch in _judged(signals, rules, now)]
-    return attrs.evolve(signals, watches=tuple(watches[:MAX_WATCHES]))
+    return attrs.evolve(signals, watches=tuple(watches))
 
 
 def told(signals: Signals | None, name: str, notices: Iterable[Alert]) -> Signals:
@@ -432,15 +433,16 @@ def _judged(signals: Signals, rules: Iterable[Judge], now: datetime) -> Sequence
             if watch.alert is not None and watch.alert.state is AlertState.FIRING
         }
         findings = {finding.key: finding for finding in rule.judge(signals, firing)}
-        for key in {**watched, **findings}:
+        kept = list[Watch]()
+        for key in {**watched, **findings}:  # what is watched already first: it keeps its place
             left.pop(key, None)
             watch = step(watched.get(key), findings.get(key), terms, signals.at, now)
-            if watch is not None:
-                judged.append(watch)
+            if watch is not None and len(kept) < MAX_PER_RULE:
+                kept.append(watch)
+        judged += kept
     for watch in left.values():  # of rules that other processes have, or that nobody has any more
         if signals.at - watch.judged_at < _FORGOTTEN or not watch.is_told:
             judged.append(watch)
         elif watch.alert is not None:
             judged.append(resolve(watch, now))
-    judged.sort(key=lambda watch: watch.alert is None)  # alerts before what is only watched, where there is no room
     return judged
