@@ -1,4 +1,4 @@
-"""Stores of your own: all six contracts on JSON files in a folder, for any number of threads and processes.
+"""Stores of your own: all seven contracts on JSON files in a folder, for any number of threads and processes.
 
 Small rather than fast: one lock for everything, and a search reads every file. What it shows is what a store has to do.
 """
@@ -54,6 +54,9 @@ from retrykit.stores import (
     ReopenTerms,
     RetryStats,
     RetryStore,
+    SignalChange,
+    Signals,
+    SignalStore,
 )
 from retrykit.stores.dead_letter_figures import spread, stats_of
 from retrykit.stores.dead_letter_groups import group_letters, page_of_groups
@@ -611,8 +614,29 @@ class FolderRedrives(RedriveStore):
         return [entry for entry in found if after is None or entry.position > after.position][:limit]
 
 
+class FolderSignals(SignalStore):
+    """What the fleet has met lately: a document for each name."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _load(self, name: str) -> Signals | None:
+        document = self.folder.read("signals", name)
+        return None if document is None else Signals.from_dict(document)
+
+    def _change(self, name: str, change: SignalChange) -> Signals:
+        with self.folder.operation() as now:
+            changed = change(self._load(name), now)
+            self.folder.write("signals", name, changed.to_dict())
+            return changed
+
+    def _get(self, name: str) -> Signals | None:
+        with self.folder.operation():
+            return self._load(name)
+
+
 class FolderBackend:
-    """The six stores in one folder."""
+    """The seven stores in one folder."""
 
     blocks = True
 
@@ -624,6 +648,7 @@ class FolderBackend:
         self.deliveries: DeliveryStore = FolderDeliveries(folder)
         self.circuits: CircuitStore = FolderCircuits(folder)
         self.redrives: RedriveStore = FolderRedrives(folder)
+        self.signals: SignalStore = FolderSignals(folder)
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

@@ -28,6 +28,7 @@ __all__ = [
     "InvalidPayloadError",
     "MissingExtraError",
     "NoProviderAvailableError",
+    "NotificationError",
     "OutcomeUnknownError",
     "PayloadTooLargeError",
     "PayloadUnavailableError",
@@ -135,6 +136,10 @@ class EventSourceError(RetrykitError, ConnectionError):
         self.source = source
         self.start = start
         self.end = end
+
+
+class NotificationError(RetrykitError, ConnectionError):
+    """Nobody could be told of an alert; the monitor tries again."""
 
 
 class FingerprintMismatchError(RetrykitError, ValueError):

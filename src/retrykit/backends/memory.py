@@ -1,4 +1,4 @@
-"""The memory backend: all six stores in this process, for tests and for work that may be lost with it.
+"""The memory backend: all seven stores in this process, for tests and for work that may be lost with it.
 
 It is also the model of the contracts: each operation is one small critical section around the pure functions.
 """
@@ -39,9 +39,11 @@ from ..stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ..stores.redrives import RedriveStore
 from ..stores.retries import DueMessage, RetryStats, RetryStore
+from ..stores.signals import SignalStore
 from ..times import later
 from .cursors import read_cursor, write_cursor
 from .memory_redrives import Redrives
+from .memory_signals import MemorySignals
 
 __all__ = ["MemoryBackend"]
 
@@ -487,7 +489,7 @@ class _Circuits(CircuitStore):
 
 
 class MemoryBackend:
-    """Six stores in this process's memory, safe for many threads.
+    """Seven stores in this process's memory, safe for many threads.
 
     Args:
         clock: where the time comes from; None: the clock in force when a store is used.
@@ -509,6 +511,7 @@ class MemoryBackend:
         self.deliveries: DeliveryStore = _Deliveries(shared)
         self.circuits: CircuitStore = _Circuits(shared)
         self.redrives: RedriveStore = Redrives(shared.locked)
+        self.signals: SignalStore = MemorySignals(shared.locked)
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

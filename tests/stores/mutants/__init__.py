@@ -20,6 +20,7 @@ MODULES = [
     "redrives",
     "retries",
     "retries_holding",
+    "signals",
 ]
 
 

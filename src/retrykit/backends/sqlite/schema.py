@@ -188,7 +188,11 @@ _MARKS: Final = (
     """,
     "CREATE INDEX retrykit_marks_age ON retrykit_marks (at)",
 )
-"""Version 6: what came of payloads, by their fingerprints."""
+
+_SIGNALS: Final = ("CREATE TABLE retrykit_signals (name TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",)
+
+_WATCHING: Final[tuple[Step, ...]] = (*_MARKS, *_SIGNALS)
+"""Version 6: what came of payloads, by their fingerprints; what a fleet has met lately, and the alerts in force."""
 
 MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
     _TABLES,
@@ -196,7 +200,7 @@ MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
     _DELIVERY_FACTS,
     _RECONCILIATION,
     _WORKBENCH,
-    _MARKS,
+    _WATCHING,
 )
 """The steps that lead from each version to the next, from an empty file on: statements, and what no statement can do."""
 
