@@ -164,6 +164,6 @@ def test_crash_is_told_by_code_and_class():
 
 def test_limits_are_exactly_these():
     """Three crashes in 72 hours, and a history of a hundred attempts."""
-    assert PoisonRule() == PoisonRule(limit=3, window=259200.0, failures=3)
+    assert PoisonRule() == PoisonRule(limit=3, window=259200.0, failures=3, failure_window=900.0)
     assert HISTORY_LIMIT == 100
     assert [state.value for state in ClaimState] == ["free", "claimed", "sending", "waiting", "unknown", "done"]

@@ -31,7 +31,7 @@ def after(failure, record=None, decision=DEAD):
 def test_internal_failure_is_a_mark_of_its_hold():
     """At the time of the store; also where it is tried again."""
     for decision in (DEAD, RETRY):
-        assert Mark("host:7/3", at(10)) == poison.mark_of(held(), after(BUG, decision=decision), at(10))
+        assert Mark("failed:host:7/3", at(10)) == poison.mark_of(held(), after(BUG, decision=decision), at(10))
 
 
 def test_lost_worker_is_a_mark_of_its_process():
@@ -64,7 +64,7 @@ def test_calls_and_payloads_that_say_nothing_have_no_marks(fields):
     assert poison.mark_of(record, after(BUG, record), at(10)) is None
     assert () == poison.cleared(record, settled(record, machine.sent(record)))
     marks = {str(number): at(number) for number in range(5)}
-    assert poison.verdict(attrs.evolve(record, lease=None), marks.values(), PoisonRule(), at(10)) is None
+    assert poison.verdict(attrs.evolve(record, lease=None), marks, PoisonRule(), at(10)) is None
 
 
 def test_what_has_not_changed_is_neither_a_mark_nor_takes_one_away():
@@ -121,13 +121,26 @@ def test_newest_marks_are_kept_one_for_each_source(told):
 def test_verdict_counts_what_lies_within_the_window():
     """At its very begin no more; three are enough, and the sentence says what was counted."""
     record = attrs.evolve(claimed(), fingerprint="f", lease=None)
+    lost = {f"host:{number}": at(number) for number in range(3)}
     rule = PoisonRule(window=100)
-    assert poison.verdict(record, [at(0), at(1), at(2)], rule, at(100)) is None
-    failure = poison.verdict(record, [at(0), at(1), at(2)], rule, at(99.999))
+    assert poison.verdict(record, lost, rule, at(100)) is None
+    failure = poison.verdict(record, lost, rule, at(99.999))
     assert failure is not None
-    assert "3 internal failures or lost workers had the same payload, within 100 s" == failure.error_message
+    assert "3 lost workers within 100 s had the same payload" == failure.error_message
     assert ErrorClass.POISON_MESSAGE == failure.error_class
-    assert poison.verdict(record, [at(0), at(1), at(2)], PoisonRule(window=100, failures=None), at(50)) is None
+    assert poison.verdict(record, lost, PoisonRule(window=100, failures=None), at(50)) is None
+
+
+def test_internal_failures_count_for_a_shorter_time_than_lost_workers():
+    """Code that is repaired is tried again by itself, whatever failed before with the same payload."""
+    record = attrs.evolve(claimed(), fingerprint="f", lease=None)
+    failed = {f"failed:host:{number}/1": at(number) for number in range(3)}
+    rule = PoisonRule(failure_window=100)
+    assert poison.verdict(record, failed, rule, at(99.999)) is not None
+    assert poison.verdict(record, failed, rule, at(100)) is None
+    failure = poison.verdict(record, {**failed, "host:1": at(-1000)}, rule, at(100))
+    assert failure is not None
+    assert "2 internal failures within 100 s and 1 lost worker within 259200 s had the same payload" == failure.error_message
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_real_messages_that_die_are_told_with_the_ids_of_some():
 
     dispatcher = Dispatcher(lambda *_: None, backend=backend, render=render, on_event=[monitor], clock=clock)
     for number in range(60):
-        dispatcher.handle(Message(f"m-{number}", {"secret": "payload"}, {"recipient": "ada@example.org"}))
+        dispatcher.handle(Message(f"m-{number}", {"secret": f"payload {number}"}, {"recipient": "ada@example.org"}))
     (alert,) = monitor.run_once()
     assert [alert] == told
     assert "60 of 60 messages died within 5m" in alert.title

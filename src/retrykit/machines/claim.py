@@ -360,7 +360,7 @@ def take(
     if record.state is ClaimState.UNKNOWN:
         record = _hold(record, ClaimState.UNKNOWN, owner, lease, now)
         return record, Unknown(record)
-    poison = verdict(record, with_mark(marks, mark_of(held, record, now)).values(), terms.poison, now)
+    poison = verdict(record, with_mark(marks, mark_of(held, record, now)), terms.poison, now)
     if poison is not None:
         record = _convict(record, poison, now)
         return record, Done(record, convicted=True)

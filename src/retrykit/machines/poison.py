@@ -11,13 +11,13 @@ Marks are evidence, not the record: a store may lose one. What is decided on the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from ..checks import whole
+from ..checks import counted, whole
 from ..decision import Attempt, DispositionKind
 from ..errors import ConfigurationError
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
@@ -52,6 +52,9 @@ _WORKER_LOST: Final = "worker_lost"
 _LAST_WORDS: Final = 200
 """Characters that are kept of how a process ended."""
 
+_FAILED: Final = "failed:"
+"""Begins the source of a mark that is an internal failure."""
+
 _NO_PAYLOAD: Final = frozenset(Message("-", body).fingerprint for body in (b"", b"null", b"{}", b"[]", b'""'))
 """Of payloads that say nothing: messages that have them have nothing in common."""
 
@@ -71,6 +74,10 @@ def _window(value: Duration) -> float:
     return seconds(value, "the window of a PoisonRule", positive=True)
 
 
+def _failure_window(value: Duration) -> float:
+    return seconds(value, "the failure_window of a PoisonRule", positive=True)
+
+
 @attrs.frozen
 class PoisonRule:
     """How many crashes, and how many failures of one payload, within which time make a message poison.
@@ -87,6 +94,9 @@ class PoisonRule:
     """A duration > 0; longer than a lease, or no two crashes ever fall into it."""
     failures: int | None = attrs.field(default=3, validator=_failures, kw_only=True)
     """Internal failures and lost processes, 1 to 16, of all messages with the same payload; None: payloads are not counted."""
+    failure_window: float = attrs.field(default=seconds("15m"), converter=_failure_window, kw_only=True)
+    """For how long an internal failure counts against a payload, a duration > 0: code is repaired sooner than a payload
+    that kills, and messages that have nothing but their recipients apart are then tried again by themselves."""
 
 
 @attrs.frozen
@@ -94,7 +104,7 @@ class Mark:
     """One internal failure, or one lost process, of messages with a payload."""
 
     source: str
-    """The hold that failed, or the process that was lost: the same source is one mark."""
+    """The hold that failed, said to have, or the process that was lost: the same source is one mark."""
     at: datetime
 
 
@@ -115,7 +125,7 @@ def mark_of(before: ClaimRecord | None, after: ClaimRecord, now: datetime) -> Ma
         lost = next(attempt for attempt in reversed(after.attempts) if is_crash(attempt))
         return Mark((lost.worker or "").partition("/")[0], lost.failed_at)
     latest = after.attempts[-1]
-    return Mark(latest.worker or "", now) if latest.failure.group is ErrorGroup.INTERNAL else None
+    return Mark(f"{_FAILED}{latest.worker or ''}", now) if latest.failure.group is ErrorGroup.INTERNAL else None
 
 
 def _is_worse(before: ClaimRecord, after: ClaimRecord) -> bool:
@@ -155,12 +165,12 @@ def with_mark(marks: Marks, mark: Mark | None) -> Marks:
     return dict(newest[-MARKS_KEPT:])
 
 
-def verdict(record: ClaimRecord, marks: Collection[datetime], rule: PoisonRule, now: datetime) -> Failure | None:
+def verdict(record: ClaimRecord, marks: Marks, rule: PoisonRule, now: datetime) -> Failure | None:
     """Tell whether a message is poison, before it is started; None: it is not.
 
     Args:
         record: of the message, with no holder.
-        marks: when its payload was marked.
+        marks: of its payload.
         rule: how much is too much.
         now: the store's time.
     """
@@ -168,21 +178,25 @@ def verdict(record: ClaimRecord, marks: Collection[datetime], rule: PoisonRule, 
     crashes = record.crashes_since(since)
     if crashes >= rule.limit:
         last = next(attempt for attempt in reversed(record.tries) if is_crash(attempt))
-        return _poison(f"{crashes} workers were lost while they had this message", rule, last.worker)
+        within = f"{crashes} workers were lost while they had this message, within {plain(rule.window)} s"
+        return _poison(within + (f"; the last was {last.worker}" if last.worker else ""))
     if rule.failures is None or len(marks) < rule.failures or not has_marks(record.key, record.fingerprint):
         return None
-    count = sum(at > since for at in marks)
-    if count < rule.failures:
+    failed_since = now - timedelta(seconds=rule.failure_window)
+    failed = sum(at > failed_since for source, at in marks.items() if source.startswith(_FAILED))
+    lost = sum(at > since for source, at in marks.items() if not source.startswith(_FAILED))
+    if failed + lost < rule.failures:
         return None
-    return _poison(f"{count} internal failures or lost workers had the same payload", rule, None)
+    counts = {
+        f"{counted(failed, 'internal failure')} within {plain(rule.failure_window)} s": failed,
+        f"{counted(lost, 'lost worker')} within {plain(rule.window)} s": lost,
+    }
+    return _poison(f"{' and '.join(each for each, count in counts.items() if count)} had the same payload")
 
 
-def _poison(what: str, rule: PoisonRule, worker: str | None) -> Failure:
+def _poison(why: str) -> Failure:
     return Failure(
-        error_class=ErrorClass.POISON_MESSAGE,
-        error_message=f"{what}, within {plain(rule.window)} s" + (f"; the last was {worker}" if worker else ""),
-        outcome=Outcome.NOT_SENT,
-        rule="claim.poison",
+        error_class=ErrorClass.POISON_MESSAGE, error_message=why, outcome=Outcome.NOT_SENT, rule="claim.poison"
     )
 
 

@@ -183,7 +183,7 @@ class TestRepeatedReopeningThatForgetsAgain(Mutant):
 
 class Timeless(_Claims):
     def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
-        rule = attrs.evolve(terms.poison, window="100000d")
+        rule = attrs.evolve(terms.poison, window="100000d", failure_window="100000d")
         return super()._claim(key, fingerprint, owner, lease, attrs.evolve(terms, poison=rule))
 
 

@@ -68,7 +68,7 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
         """Of whichever message, unprocessed and in the claim itself; other payloads have nothing to do with it."""
         for key in "abc":
             _fail(store, key)
-            clock.advance("1h")
+            clock.advance("1m")
         assert isinstance(_claim(store, "other", "another payload"), Claimed)
         answer = _claim(store, "d")
         assert _is_condemned(answer)
@@ -81,7 +81,7 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
             record.counters.started,
         )
         (attempt,) = record.attempts
-        assert attempt.failure.error_message.startswith("3 internal failures or lost workers had the same payload")
+        assert attempt.failure.error_message.startswith("3 internal failures within 900 s had the same payload")
         assert Done(record) == _claim(store, "d")
         assert _is_condemned(_claim(store, "e"))
 
@@ -180,7 +180,7 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
         """By the store's own time, whatever the failure says."""
         for key in "abc":
             _fail(store, key)
-        rule = PoisonRule(window="1h")
+        rule = PoisonRule(failure_window="1h")
         clock.advance("59m59999ms")
         assert _is_condemned(_claim(store, "d", poison=rule))
         clock.advance("1ms")
@@ -241,7 +241,7 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
 
     def test_newest_marks_of_a_payload_are_kept(self, store: ClaimStore, clock: SuiteClock) -> None:
         """However many there were before: what is kept is bounded."""
-        rule = PoisonRule(failures=MARKS_KEPT, window=f"{MARKS_KEPT}h")
+        rule = PoisonRule(failures=MARKS_KEPT, failure_window=f"{MARKS_KEPT}h")
         for number in range(3 * MARKS_KEPT):
             held = _held(store, f"k{number}", poison=PoisonRule(failures=None))
             assert store.settle(machine.failed(held, _BUG, DEAD, failed_at=clock.now()), held.seq) is not None
