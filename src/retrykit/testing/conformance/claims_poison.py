@@ -257,7 +257,7 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
         for key in ("a2", "a3", "b3"):
             _fail(store, key, key[0])
         assert 3 == store.purge(then)
-        rule = PoisonRule(failures=2)
+        rule = PoisonRule(failures=2, failure_window="3d")
         assert _is_condemned(_claim(store, "a4", "a", poison=rule))
         assert isinstance(_claim(store, "b4", "b", poison=rule), Claimed)
         clock.advance("1h")
