@@ -140,7 +140,10 @@ def test_internal_failures_count_for_a_shorter_time_than_lost_workers():
     assert poison.verdict(record, failed, rule, at(100)) is None
     failure = poison.verdict(record, {**failed, "host:1": at(-1000)}, rule, at(100))
     assert failure is not None
-    assert "2 internal failures within 100 s and 1 lost worker within 259200 s had the same payload" == failure.error_message
+    assert (
+        "2 internal failures within 100 s and 1 lost worker within 259200 s had the same payload"
+        == failure.error_message
+    )
 
 
 @pytest.mark.parametrize(
