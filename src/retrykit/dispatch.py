@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from math import inf
-from typing import Final, Generic, TypeAlias, TypeVar, Unpack, overload
+from typing import Final, Generic, TypeAlias, TypeVar, Unpack, cast, overload
 
 import attrs
 
@@ -22,7 +22,7 @@ from .clock import Clock, current_clock
 from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
-from .dispatch_options import DispatchOptions, check_functions, checked
+from .dispatch_options import DispatchOptions, Isolating, check_functions, checked, gives_async_turns
 from .errors import CallRefusedError, ConfigurationError, InvalidMessageError
 from .events import AttemptFailed, MessageHandled, emit
 from .failure import Failure
@@ -36,6 +36,7 @@ from .stores import (
     AsyncBackend,
     AsyncClaimStore,
     Backend,
+    ClaimAnswer,
     Claimed,
     ClaimRecord,
     ClaimStore,
@@ -115,50 +116,88 @@ class _DispatchFlow:
 
     def _handle(self, raw: Raw, id: str | None) -> Steps[Disposition]:
         message = receive(raw, id=id, max_payload=self._options.max_payload)
-        fingerprint = message.fingerprint
         yield from self._read_pauses()
         disposition: Disposition | None = None
         while disposition is None:  # a lost claim means that somebody else decides: ask again
-            answer = yield from do(
-                self._backend.claims.claim,
-                message.id,
-                owner=f"{self._owner}/{next(self._holds)}",
-                fingerprint=fingerprint,
-                lease=self._options.lease,
-                poison=self._options.poison,
-            )
-            match answer:
-                case Claimed(record):
-                    disposition = yield from self._work(message, record)
-                case Unknown(record):
-                    disposition = yield from self._verify(message, record)
-                case NotDue(record):
-                    yield from self._projection.show(record, message)
-                    disposition = disposition_of(record)
-                case InProgress(record, until):
-                    yield from do(
-                        self._backend.retries.schedule,
-                        message,
-                        until,
-                        generation=record.generation,
-                        version=record.seq,
-                    )
-                    disposition = Disposition(
-                        kind=DispositionKind.RETRY_SCHEDULED,
-                        message_id=message.id,
-                        due_at=until,
-                        reason="another copy is in progress, this one waits until its lease ends",
-                    )
-                case Done(record, convicted):
-                    record = yield from self._verification.reconsider(record)
-                    if record.disposition is not DispositionKind.SENT or record.dead_letter_id or record.redriven_from:
-                        yield from self._projection.show(record, message)
-                    disposition = disposition_of(record) if convicted else _duplicate(record)
-                case Replaced(record):
-                    reason = "an edited payload has replaced this one"
-                    disposition = attrs.evolve(_duplicate(record), reason=reason)
+            if self._options.isolation is None:
+                disposition = yield from self._answered(message, (yield from self._claim(message)))
+            else:
+                disposition = yield from self._in_turn(message, self._options.isolation)
         emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition))
         return disposition
+
+    def _claim(self, message: Message) -> Steps[ClaimAnswer]:
+        answer = yield from do(
+            self._backend.claims.claim,
+            message.id,
+            owner=f"{self._owner}/{next(self._holds)}",
+            fingerprint=message.fingerprint,
+            lease=self._options.lease,
+            poison=self._options.poison,
+        )
+        return cast("ClaimAnswer", answer)  # checkers widen the union
+
+    def _in_turn(self, message: Message, isolation: Isolating) -> Steps[Disposition | None]:
+        """Handle a message beside others, or alone in this process once it is known as a suspect.
+
+        Nobody holds a claim while it waits for its turn: a suspect that dies alone takes nobody's with it. Nobody waits for
+        longer than a lease either, which every send has ended before.
+        """
+        turn = isolation.turn(alone=False)
+        try:
+            yield from do(turn.wait, self._options.lease)
+            answer = yield from self._claim(message)
+            if not isinstance(answer, Claimed) or not answer.is_suspect:
+                return (yield from self._answered(message, answer))
+            record = answer.record
+            if (yield from do(self._backend.claims.settle, machine.returned(record), record.seq)) is None:
+                return None
+        finally:
+            turn.leave()
+        turn = isolation.turn(alone=True)
+        try:
+            if (yield from do(turn.wait, self._options.lease)):
+                return (yield from self._answered(message, (yield from self._claim(message))))
+        finally:
+            turn.leave()
+        answer = yield from self._claim(message)
+        if isinstance(answer, Claimed):
+            reason = "a worker was lost with it, and found no time to run it alone"
+            return (yield from self._let_wait(message, answer.record, self._options.lease, reason))
+        return (yield from self._answered(message, answer))
+
+    def _answered(self, message: Message, answer: ClaimAnswer) -> Steps[Disposition | None]:
+        """Do what a claim's answer asks for; None when the claim was lost on the way."""
+        match answer:
+            case Claimed(record):
+                return (yield from self._work(message, record))
+            case Unknown(record):
+                return (yield from self._verify(message, record))
+            case NotDue(record):
+                yield from self._projection.show(record, message)
+                return disposition_of(record)
+            case InProgress(record, until):
+                yield from do(
+                    self._backend.retries.schedule,
+                    message,
+                    until,
+                    generation=record.generation,
+                    version=record.seq,
+                )
+                return Disposition(
+                    kind=DispositionKind.RETRY_SCHEDULED,
+                    message_id=message.id,
+                    due_at=until,
+                    reason="another copy is in progress, this one waits until its lease ends",
+                )
+            case Done(record, convicted):
+                record = yield from self._verification.reconsider(record)
+                if record.disposition is not DispositionKind.SENT or record.dead_letter_id or record.redriven_from:
+                    yield from self._projection.show(record, message)
+                return disposition_of(record) if convicted else _duplicate(record)
+            case Replaced(record):
+                reason = "an edited payload has replaced this one"
+                return attrs.evolve(_duplicate(record), reason=reason)
 
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
@@ -469,6 +508,11 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )
+        isolation = self._options.isolation
+        if isolation is not None and gives_async_turns(isolation):
+            raise ConfigurationError(
+                f"the isolation is the asynchronous {isolation!r}; use Isolation() for a Dispatcher"
+            )
 
     def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
         """Carry one message as far as it goes now.
@@ -567,6 +611,11 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )
+        isolation = self._options.isolation
+        if isolation is not None and not gives_async_turns(isolation):
+            raise ConfigurationError(
+                f"the isolation is the synchronous {isolation!r}; use AsyncIsolation() for an AsyncDispatcher"
+            )
 
     async def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
         """Carry one message as far as it goes now, as `Dispatcher.handle`."""

@@ -58,6 +58,27 @@ def test_poison_rule_forgets_crashes_older_than_its_window():
     assert record.counters.crashed == 9
 
 
+def test_message_is_a_suspect_from_its_first_crash_on():
+    """As long as the crash lies within the window of the rule, and however often the claim is asked for."""
+    record, answer = take(None)
+    assert not answer.is_suspect
+    record, answer = take(record, owner="next", now=at(100))
+    assert answer.is_suspect
+    assert take(record, owner="next", now=at(101)) == (record, answer)
+    given_back = settled(record, machine.returned(record), now=at(101))
+    assert take(given_back, now=at(102))[1].is_suspect
+    assert not take(given_back, now=at(73 * 3600))[1].is_suspect
+
+
+def test_returned_record_is_free_and_was_never_started():
+    """Nothing was done: the next one may take it at once."""
+    record = claimed()
+    returned = settled(record, machine.returned(record))
+    assert (ClaimState.FREE, None, Counters()) == (returned.state, returned.lease, returned.counters)
+    assert type(take(returned)[1]) is machine.Claimed
+    assert machine.write(returned, machine.returned(record), record.seq, delay=0.0, now=at(0)) == returned
+
+
 def test_poison_rule_counts_crashes_only():
     """Failures, however many, are the policy's business."""
     record = None

@@ -270,6 +270,8 @@ class Claimed:
     """The caller holds the message and may work on it, until the lease ends."""
 
     record: ClaimRecord
+    is_suspect: bool = False
+    """Whether a worker was lost with it in this generation, within the window of the poison rule: it had better run alone."""
 
 
 @attrs.frozen
@@ -351,9 +353,12 @@ def take(
         if fingerprint in record.replaced:
             return record, Replaced(record)
         raise FingerprintMismatchError(key)
+    window_began = now - timedelta(seconds=terms.poison.window)
     if record.lease is not None and not record.lease.is_over(now):
         if record.lease.owner == owner and (record.state is not ClaimState.SENDING or terms.sending):
-            return record, Unknown(record) if record.state is ClaimState.UNKNOWN else Claimed(record)
+            if record.state is ClaimState.UNKNOWN:
+                return record, Unknown(record)
+            return record, Claimed(record, is_suspect=record.crashes_since(window_began) > 0)
         return record, InProgress(record, record.lease.deadline)
     record = _without_lapsed_holder(record, now)
     if record.state is ClaimState.DONE:
@@ -363,13 +368,14 @@ def take(
     if record.state is ClaimState.UNKNOWN:
         record = _hold(record, ClaimState.UNKNOWN, owner, lease, now)
         return record, Unknown(record)
-    if record.crashes_since(now - timedelta(seconds=terms.poison.window)) >= terms.poison.limit:
+    crashes = record.crashes_since(window_began)
+    if crashes >= terms.poison.limit:
         record = _convict(record, now)
         return record, Done(record, convicted=True)
     counters = attrs.evolve(record.counters, started=record.counters.started + 1)
     state = ClaimState.SENDING if terms.sending else ClaimState.CLAIMED
     record = _changed(_hold(record, state, owner, lease, now), counters=counters)
-    return record, Claimed(record)
+    return record, Claimed(record, is_suspect=crashes > 0)
 
 
 def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: datetime) -> ClaimRecord | None:
@@ -606,6 +612,12 @@ def interrupted(record: ClaimRecord) -> ClaimRecord:
     state = ClaimState.FREE if record.state is ClaimState.CLAIMED else ClaimState.UNKNOWN
     given_back = _let_go(record, state, checks=record.checks)
     return _changed(given_back, counters=counters, note="the worker was interrupted")
+
+
+def returned(record: ClaimRecord) -> ClaimRecord:
+    """Return the record after its holder gave it back before it had done anything: free, and no start."""
+    counters = attrs.evolve(record.counters, started=record.counters.started - 1)
+    return _changed(_let_go(record, ClaimState.FREE), counters=counters, note="given back, to be worked on alone")
 
 
 DISPOSITIONS: Final = {
