@@ -111,6 +111,21 @@ class _DispatchFlow:
         self._pauses: Sequence[Pause] = ()
         self._pauses_read: float | None = None
 
+    @property
+    def lease(self) -> float:
+        """Seconds for which a message is held, unless that is renewed."""
+        return self._options.lease
+
+    @property
+    def in_work(self) -> int:
+        """How many messages are being handled at this moment, from their claim on."""
+        return len(self._open)
+
+    @property
+    def has_open_claims(self) -> bool:
+        """Whether there is something that `hand_back` would give back."""
+        return any(True for _ in self._open)
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
@@ -554,11 +569,6 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         """
         return run(self._open.hand_back())
 
-    @property
-    def in_work(self) -> int:
-        """How many messages are being handled at this moment, from their claim on."""
-        return len(self._open)
-
 
 class AsyncDispatcher(_DispatchFlow, Generic[C]):
     """Handles messages for asynchronous callers, under asyncio or trio.
@@ -628,8 +638,3 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
     async def hand_back(self) -> HandedBack:
         """Give back what other tasks handle at this moment, as `Dispatcher.hand_back`."""
         return await arun(self._open.hand_back())
-
-    @property
-    def in_work(self) -> int:
-        """How many messages are being handled at this moment, from their claim on."""
-        return len(self._open)

@@ -43,6 +43,7 @@ __all__ = [
     "StoredFailureError",
     "ThrottledError",
     "WebhookRefusedError",
+    "WorkerStuckError",
 ]
 
 
@@ -289,6 +290,20 @@ class RedriveConflictError(RetrykitError, RuntimeError):
         )
         self.redrive_id = redrive_id
         self.by = by
+
+
+class WorkerStuckError(RetrykitError, RuntimeError):
+    """So many handlers of a worker hang that it does not go on: the process is to be replaced."""
+
+    def __init__(self, hanging: int, limit: float) -> None:
+        from .times import plain  # times raises the errors of this module
+
+        super().__init__(
+            f"{hanging} handlers hang for more than {plain(limit)} s each and cannot be stopped; start the process anew, and give the "
+            "client that they wait for a time limit of its own"
+        )
+        self.hanging = hanging
+        self.limit = limit
 
 
 class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue

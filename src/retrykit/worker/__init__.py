@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from ..open_claims import HandedBack
+from .health import Health
 from .isolation import AsyncIsolation, Isolation
+from .options import WorkerOptions
 from .report import ShutdownReport
 from .shutdown import GracefulShutdown
+from .source import AsyncSource, Delivery, QueueSource, Source
+from .worker import AsyncWorker, Worker
 
-__all__ = ["AsyncIsolation", "GracefulShutdown", "HandedBack", "Isolation", "ShutdownReport"]
+__all__ = [
+    "AsyncIsolation",
+    "AsyncSource",
+    "AsyncWorker",
+    "Delivery",
+    "GracefulShutdown",
+    "HandedBack",
+    "Health",
+    "Isolation",
+    "QueueSource",
+    "ShutdownReport",
+    "Source",
+    "Worker",
+    "WorkerOptions",
+]

@@ -103,11 +103,11 @@ class GracefulShutdown:
             raise ConfigurationError(
                 f"reserve is {plain(self.reserve)} s and limit {plain(self.limit)} s; the reserve is a part of the limit, and less than it"
             )
-        self._dispatchers: Final = dispatchers
+        self._dispatchers: Final = list(dispatchers)
         self._listeners: Final = listeners_of(on_event)
         self._numbers: Final = check_signals(signals)
         self._clock: Final = clock
-        self._tally: Final = Tally()
+        self.tally: Final = Tally()
         self._bell: Final = Bell()
         self._told = 0
         self._waits: Final = set[Scope]()
@@ -118,6 +118,11 @@ class GracefulShutdown:
         self._thread: threading.Thread | None = None
         self._left: Final = threading.Event()
         self._is_owner = False
+
+    def cover(self, dispatcher: AnyDispatcher) -> None:
+        """Give back the messages of another dispatcher as well."""
+        if dispatcher not in self._dispatchers:
+            self._dispatchers.append(dispatcher)
 
     @property
     def requested(self) -> bool:
@@ -150,7 +155,7 @@ class GracefulShutdown:
     @property
     def report(self) -> ShutdownReport:
         """What was taken, finished and given back so far."""
-        return self._tally.report("" if self._drain is None else self._drain.reason)
+        return self.tally.report("" if self._drain is None else self._drain.reason)
 
     @overload
     def take(self, source: AsyncIterable[T | None]) -> AsyncTaken[T]: ...
@@ -169,8 +174,8 @@ class GracefulShutdown:
             source: what a `for` or an `async for` could go over.
         """
         if isinstance(source, AsyncIterable):
-            return AsyncTaken(source, self._tally, lambda: self.requested, self._until_quiet)
-        return Taken(source, self._tally, lambda: self.requested)
+            return AsyncTaken(source, self.tally, lambda: self.requested, self._until_quiet)
+        return Taken(source, self.tally, lambda: self.requested)
 
     def __enter__(self) -> Self:
         """Begin to listen for signals."""
@@ -262,7 +267,7 @@ class GracefulShutdown:
             self._hear(drain, None)
         if not drain.is_requested:
             return
-        self._tally.begin()
+        self.tally.begin()
         drain.quiet.set()
         self._tell(
             "quiet",
@@ -272,9 +277,9 @@ class GracefulShutdown:
             self._loop.call(self._end_waits)
         while drain.remaining() > 0 and not self._is_finished():
             self._hear(drain, min(drain.remaining(), _GLANCE if self._left.is_set() else _LOOK))
-        if not self._is_finished():
+        if not self._is_finished() or any(dispatcher.has_open_claims for dispatcher in self._dispatchers):
             self._break_off()
-        self._tally.end()
+        self.tally.end()
         self._tell("done", f"stopped: {self.report}")
 
     def _hear(self, drain: Drain, timeout: float | None) -> None:
@@ -312,7 +317,7 @@ class GracefulShutdown:
                 self._exit(0 if given.is_set() else 1)
 
     def _exit(self, code: int) -> None:
-        self._tally.end()
+        self.tally.end()
         _log.warning("the main thread does not end by itself and is left behind")
         self._tell("done", f"stopped: {self.report}")
         os._exit(code)
@@ -321,9 +326,9 @@ class GracefulShutdown:
         try:
             for dispatcher in self._dispatchers:
                 if isinstance(dispatcher, Dispatcher):
-                    self._tally.gave_back(dispatcher.hand_back())
+                    self.tally.gave_back(dispatcher.hand_back())
                 else:
-                    self._tally.gave_back(self._hand_back_in_loop(dispatcher))
+                    self.tally.gave_back(self._hand_back_in_loop(dispatcher))
         except Exception:  # noqa: BLE001 - whatever it is, the process still has to leave
             _log.exception("what still runs could not be given back; its leases will end")
         else:
