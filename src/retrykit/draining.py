@@ -47,12 +47,12 @@ class Drain:
         """Whether it was asked for."""
         return self._ends is not None
 
-    def request(self, reason: str) -> None:
-        """Ask for it; again: nothing may run any more from now on. Safe in a signal handler: it takes no lock."""
+    def request(self, reason: str, *, at_once: bool = False) -> None:
+        """Ask for it, once or more often; `at_once`: nothing may run any more from now on. It takes no lock."""
         now = self.clock.monotonic()
         if self._ends is None:
             self.reason, self._ends = reason, now + self.length
-        else:
+        if at_once:
             self._ends = min(self._ends, now)
         for ring in self.bells:
             ring()

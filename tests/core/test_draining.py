@@ -51,12 +51,14 @@ def test_drain_begins_when_it_is_asked_for_and_ends_at_its_length(drain: Drain, 
 
 
 def test_drain_asked_for_again_is_over(drain: Drain) -> None:
-    """A second signal leaves no time, and each one rings."""
+    """Only who asks for it at once leaves no time; and each one rings."""
     rings = []
     drain.bells.append(lambda: rings.append(1))
     drain.request("SIGTERM")
-    drain.request("SIGINT")
-    assert (0.0, "SIGTERM", 2) == (drain.remaining(), drain.reason, len(rings))
+    drain.request("again")
+    assert 25.0 == drain.remaining()
+    drain.request("SIGINT", at_once=True)
+    assert (0.0, "SIGTERM", 3) == (drain.remaining(), drain.reason, len(rings))
 
 
 def test_drain_removed_by_another_stays(drain: Drain) -> None:
@@ -72,7 +74,7 @@ def test_outlasts_drain_only_what_is_longer_than_what_is_left(drain: Drain) -> N
     assert not outlasts_drain(1e9)
     drain.request("x")
     assert (False, False, True) == (outlasts_drain(0.0), outlasts_drain(25.0), outlasts_drain(25.1))
-    drain.request("x")
+    drain.request("x", at_once=True)
     assert (False, True) == (outlasts_drain(0.0), outlasts_drain(0.1))
 
 

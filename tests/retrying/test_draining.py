@@ -146,8 +146,7 @@ def test_guard_does_not_wait_for_others_when_the_drain_is_over(drain: Drain, clo
     guard = IdempotencyGuard(MemoryBackend(clock=clock).claims, wait=500, lease=600, clock=clock)
 
     def again() -> None:
-        drain.request("x")
-        drain.request("x")
+        drain.request("x", at_once=True)
         with pytest.raises(AlreadyInProgressError):
             guard.call("k", again)
 

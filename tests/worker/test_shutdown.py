@@ -187,8 +187,7 @@ def test_store_that_is_broken_does_not_keep_the_process(
     monkeypatch.setattr(dispatcher, "hand_back", broken)
     with GracefulShutdown(dispatcher, signals=(), limit=0.2) as stop:
         thread = handled_in_thread(dispatcher, blocker)
-        stop.request()
-        stop.request()
+        stop.request(at_once=True)
     blocker.goes.set()
     thread.join()
     assert "what still runs could not be given back; its leases will end" in caplog.text
@@ -201,8 +200,7 @@ def test_asynchronous_block_is_cancelled_and_given_back_at_the_end_of_the_drain(
     sleep = _trio().sleep if runner is _trio().run else asyncio.sleep
 
     async def send(_message: Message, _key: str) -> None:
-        stop.request()
-        stop.request()
+        stop.request(at_once=True)
         await sleep(3600)
 
     async def main() -> str:
@@ -233,8 +231,7 @@ def test_asynchronous_store_that_is_broken_does_not_keep_the_process(
 
     async def main() -> None:
         async with stop:
-            stop.request()
-            stop.request()
+            stop.request(at_once=True)
             await sleep(3600)
 
     dispatcher = AsyncDispatcher(send, backend=as_async(MemoryBackend()))
@@ -376,8 +373,7 @@ def test_asynchronous_block_takes_dispatchers_of_either_colour(runner: Runner) -
 
     async def main() -> None:
         async with GracefulShutdown(dispatcher, signals=()) as stop:
-            stop.request()
-            stop.request()
+            stop.request(at_once=True)
 
     dispatcher = Dispatcher(lambda _message, _key: None, backend=MemoryBackend())
     runner(main)

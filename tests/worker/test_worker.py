@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from retrykit import Dispatcher, Message
 from retrykit.backends import MemoryBackend
 from retrykit.clock import SystemClock
 from retrykit.errors import ConfigurationError, StoreUnavailableError, WorkerStuckError
+from retrykit.policy import delays
 from retrykit.stores import ClaimState
 from retrykit.testing import ManualClock
 from retrykit.worker import AsyncWorker, GracefulShutdown, Health, QueueSource, Worker
@@ -20,7 +22,7 @@ from tests.colours import Runner, both_loops
 from tests.worker.sources import RUNNERS, AsyncSource, Shop, SyncSource, sleep
 
 each_colour = pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS.keys())
-QUICK = {"backoff": [0.001]}
+QUICK = {"backoff": delays(0.001, jitter="none")}
 
 
 def bodies(count: int) -> list[bytes]:
@@ -277,17 +279,18 @@ def test_asynchronous_handler_that_cannot_be_cancelled_is_left_behind(runner: Ru
 
     goes: list[bool] = []
 
+    async def until_it_goes() -> None:
+        while not goes:
+            await sleep(0.002)
+
     async def stubborn() -> None:
         if runner is trio.run:
             with trio.CancelScope(shield=True):
-                while not goes:
-                    await trio.sleep(0.002)
+                await until_it_goes()
             return
         while not goes:
-            try:
+            with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.002)
-            except asyncio.CancelledError:
-                pass
 
     shop = Shop(runner, MemoryBackend(), lambda _message: stubborn(), *bodies(1), spare=0, time_limit=0.03, stops=False)
     dead = shop.health.dead
@@ -339,27 +342,41 @@ def test_worker_goes_on_when_its_claims_cannot_be_looked_after(
     assert "what is being handled could not be looked after, trying again" in caplog.text
 
 
+class TickingClock(ManualClock):
+    """A clock on which every look takes a second."""
+
+    def monotonic(self) -> float:
+        self.advance(1)
+        return super().monotonic()
+
+
 def test_worker_tells_its_health_of_a_source_that_stays_down() -> None:
     """Not ready after ten seconds, ready again when it works, and not ready when it stops; alive all the time."""
-    clock, seen = ManualClock(), list[tuple[bool, bool]]()
-    health = Health(clock=clock)
+    clock, seen = TickingClock(), list[tuple[bool, bool]]()
+    health = Health(clock=clock, stale_after=3600)
     source = SyncSource(*bodies(1))
     dispatcher = Dispatcher(lambda _message, _key: None, backend=MemoryBackend())
-    worker = Worker(source, dispatcher, clock=clock, health=health, backoff=[6], shutdown=GracefulShutdown(limit=60))
+    worker = Worker(
+        source,
+        dispatcher,
+        clock=clock,
+        health=health,
+        backoff=delays(6, jitter="none"),
+        shutdown=GracefulShutdown(limit=60),
+    )
     receive = source.receive
 
     def watched(limit: int, wait: float) -> Any:
         seen.append((health.is_ready, health.is_alive))
-        if len(seen) <= 3:
-            threading.Timer(0.001, clock.advance, [6]).start()
+        if len(seen) <= 4:
             raise ConnectionRefusedError("down")
-        if len(seen) == 5:
+        if len(seen) == 6:
             worker.stop()
         return receive(limit, wait)
 
     source.receive = watched  # type: ignore[method-assign]
     worker.run()
-    assert [(True, True)] * 3 + [(False, True), (True, True)] == seen
+    assert ((True, True), (False, True), (True, True)) == (seen[0], seen[4], seen[5])
     assert ({"worker": "it is about to stop"}, True) == (health.status()["why"], health.is_alive)
 
 

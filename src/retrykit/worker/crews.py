@@ -172,7 +172,7 @@ class TaskCrew:
             with scope:
                 await self._handle(job.delivery)
                 is_through = True
-        except Exception as error:  # noqa: BLE001 - the worker decides what it means
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the worker decides what it means
             job.error = error
         else:
             if not is_through:

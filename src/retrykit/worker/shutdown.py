@@ -130,11 +130,16 @@ class GracefulShutdown:
         has_come = self._signals is not None and self._signals.count > 0
         return has_come or (self._drain is not None and self._drain.is_requested)
 
-    def request(self, reason: str = "request") -> None:
-        """Ask the process to stop, as a signal does; again: at once. Safe from every thread and from signal handlers."""
+    def request(self, reason: str = "request", *, at_once: bool = False) -> None:
+        """Ask the process to stop; safe from every thread and from signal handlers.
+
+        Args:
+            reason: who asks, for the report; the first one counts.
+            at_once: whether what runs is given back now, as for a second signal.
+        """
         if self._drain is None:
             raise ConfigurationError("the shutdown has not been entered; use it as `with GracefulShutdown() as stop:`")
-        self._drain.request(reason)
+        self._drain.request(reason, at_once=at_once)
 
     def remaining(self) -> float:
         """Return the seconds that what runs still has; infinite before the process is to stop."""
@@ -289,7 +294,7 @@ class GracefulShutdown:
             self._signals.take_in(rings)
             while self._told < self._signals.count:
                 self._told += 1
-                drain.request(self._signals.last)
+                drain.request(self._signals.last, at_once=self._told > 1)
 
     def _is_finished(self) -> bool:
         return self._left.is_set() and not any(dispatcher.in_work for dispatcher in self._dispatchers)
