@@ -15,7 +15,8 @@ class Worker:
     """A process that runs a module of the tests, and says on its standard output where it is."""
 
     def __init__(self, module: str, *arguments: object) -> None:
-        command = [sys.executable, "-W", "error", "-m", module, *map(str, arguments)]
+        program = [module] if module.endswith(".py") else ["-m", module]
+        command = [sys.executable, "-W", "error", *program, *map(str, arguments)]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
         )
@@ -34,10 +35,10 @@ class Worker:
         """Send it a signal."""
         self._process.send_signal(number)
 
-    def end(self) -> tuple[int, str]:
-        """Wait for its end; return its exit code and what it logged."""
+    def end(self, patience: float = PATIENCE) -> tuple[int, str]:
+        """Wait for its end, and kill it after so many seconds; return its exit code and what it logged."""
         try:
-            said, logged = self._process.communicate(timeout=PATIENCE)
+            said, logged = self._process.communicate(timeout=patience)
         finally:
             self._process.kill()
         self.said += said.split("\n")

@@ -143,3 +143,14 @@ def test_forked_child_ends_by_the_signal(tmp_path: Path) -> None:
     worker = start("child", tmp_path, LONG)
     code, _ = worker.end()
     assert (0, True) == (code, "child -15 False" in worker.said)
+
+
+@pytest.mark.parametrize("way", ["deaf", "asyncio hangs"])
+def test_platform_that_kills_after_its_grace_finds_nobody(way: str, tmp_path: Path) -> None:
+    """Kubernetes sends SIGTERM, and SIGKILL after the grace: by then the process has given back all and left."""
+    worker = start(way, tmp_path, (2.0, 1.8))
+    worker.wait_until("begun")
+    worker.send()
+    code, _ = worker.end(patience=4.0)
+    record, _ = left_behind(tmp_path)
+    assert (0, 1, 0) == (code, record.counters.interrupted, record.counters.crashed)

@@ -117,6 +117,7 @@ class GracefulShutdown:
         self._body: Scope | None = None
         self._thread: threading.Thread | None = None
         self._left: Final = threading.Event()
+        self._quiet: Final = threading.Event()
         self._is_owner = False
 
     def cover(self, dispatcher: AnyDispatcher) -> None:
@@ -147,8 +148,7 @@ class GracefulShutdown:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process is to stop, at most `timeout` seconds, and tell whether it is."""
-        if self._drain is not None:
-            self._drain.quiet.wait(timeout)
+        self._quiet.wait(timeout)
         return self.requested
 
     async def wait_async(self, limit: float) -> bool:
@@ -273,6 +273,7 @@ class GracefulShutdown:
         if not drain.is_requested:
             return
         self.tally.begin()
+        self._quiet.set()
         drain.quiet.set()
         self._tell(
             "quiet",
