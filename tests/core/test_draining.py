@@ -120,6 +120,12 @@ def test_sleep_that_has_begun_and_ends_in_time_is_waited_to_its_end(
     assert 19 < waited[0] <= 20
 
 
+def test_sleep_that_nobody_disturbs_is_waited_once(drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait for the drain has been the whole wait."""
+    monkeypatch.setattr(SystemClock, "sleep", lambda _self, _seconds: pytest.fail("a second wait"))
+    assert 0.0 == sleep(SystemClock(), 0.001)
+
+
 def test_sleep_async_that_has_begun_is_cut_short(drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task looks now and then."""
     monkeypatch.setattr(draining, "_GLANCE", 0.001)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Self
@@ -14,11 +14,12 @@ from retrykit import AsyncDispatcher, Dispatcher, Message
 from retrykit.backends import MemoryBackend
 from retrykit.clock import use_clock
 from retrykit.decision import DispositionKind
-from retrykit.delivery import NotAccepted
+from retrykit.delivery import NotAccepted, Sent
 from retrykit.dispatch import HandedBack
 from retrykit.errors import ConfigurationError, StoreUnavailableError
 from retrykit.stores import Backend, ClaimRecord, ClaimState, InProgress, as_async
 from retrykit.testing import ManualClock
+from retrykit.testing.harness import run_until
 from tests.colours import Runner, both_loops, cancel, hang
 
 K = DispositionKind
@@ -307,3 +308,53 @@ def test_cancelled_handler_is_given_back_when_the_claims_are_kept(runner: Runner
 def test_handed_back_adds_up() -> None:
     """Of several dispatchers."""
     assert HandedBack(("a", "b"), ("c",)) == HandedBack(("a",)) + HandedBack(("b",), ("c",))
+
+
+class Truthful:
+    """A provider that knows what it has accepted."""
+
+    def __init__(self) -> None:
+        self.accepted: list[str] = []
+
+    def send(self, _message: Message, key: str) -> str:
+        self.accepted.append(key)
+        return "p-1"
+
+    def lookup(self, key: str) -> Sent | NotAccepted:
+        return Sent("p-1") if key in self.accepted else NotAccepted()
+
+
+def give_back(dispatcher: Dispatcher[None], _clock: ManualClock) -> None:
+    dispatcher.hand_back()
+
+
+def let_fail(dispatcher: Dispatcher[None], clock: ManualClock) -> None:
+    clock.advance(2)
+    dispatcher.keep(time_limit=1)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+@pytest.mark.parametrize("take_away", [give_back, let_fail])
+@pytest.mark.parametrize("steps", range(8))
+def test_claim_taken_away_before_any_step_is_neither_lost_nor_sent_twice(
+    backend: Backend, clock: ManualClock, steps: int, take_away: Callable[..., None], comes_back: bool
+) -> None:
+    """Whether its handler comes back afterwards or not, and whatever it was about to do."""
+    provider = Truthful()
+    dispatcher = Dispatcher(provider.send, backend=backend, clock=clock, lookup=provider.lookup)
+    handling = run_until(dispatcher._handle(BODY, None), steps)
+    take_away(dispatcher, clock)
+    if comes_back and not handling.done:
+        handling.finish()
+    other = Dispatcher(provider.send, backend=backend, clock=clock, lookup=provider.lookup)
+    other.handle(BODY)  # the application's queue delivers again
+    for _ in range(5):
+        clock.advance("10m")
+        for due in backend.retries.claim_due(10, owner="scheduler"):
+            other.handle(due.message)
+            backend.retries.ack(due)
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (["m1"], K.SENT) == (provider.accepted, record.disposition)
+    if take_away is give_back:
+        assert 0 == record.counters.failed

@@ -210,6 +210,27 @@ def test_worker_renews_leases_while_handlers_run(runner: Runner | None) -> None:
     assert (0, ClaimState.DONE) == (record.counters.crashed, record.state)
 
 
+@each_colour
+def test_worker_stopped_at_once_gives_back_what_runs(runner: Runner | None) -> None:
+    """Claims and copies both, and it counts as no try."""
+    goes, backend = threading.Event(), MemoryBackend()
+
+    def send(_message: Message) -> object:
+        shop.worker.stop(at_once=True)
+        if runner is not None:
+            return sleep(3600)
+        assert goes.wait(20)
+        return None
+
+    shop = Shop(runner, backend, send, *bodies(1), stops=False)
+    report = shop.run()
+    goes.set()
+    record = backend.claims.get("m0")
+    assert record is not None
+    assert (("m0",), [(bodies(1)[0], 0.0)]) == (report.unknown, shop.source.nacked)
+    assert (ClaimState.UNKNOWN, 1, 0) == (record.state, record.counters.interrupted, record.counters.failed)
+
+
 def test_handler_that_hangs_is_left_behind_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
     """Its message has failed as unknown, its copy goes back, and the worker's one place is taken by another thread."""
     goes, backend = threading.Event(), MemoryBackend()

@@ -194,10 +194,10 @@ class GracefulShutdown:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         """Wait for what still runs until the drain is over, give back the rest, and let go of the signals."""
+        assert self._thread is not None, "it was entered"
         self._left.set()
         self._bell.ring()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
         self._end()
         return isinstance(error, _Leave)
 

@@ -73,9 +73,16 @@ class _WorkerFlow:
         self._hanging = 0
         self._crash: BaseException | None = None
 
-    def stop(self) -> None:
-        """Ask the worker to stop, as a signal does; safe from every thread and from signal handlers."""
-        self._stop.request()
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask the worker to stop, as a signal does; safe from every thread and from signal handlers.
+
+        Args:
+            at_once: whether what runs is given back now, as for a second signal.
+
+        Raises:
+            ConfigurationError: it does not run yet.
+        """
+        self._stop.request(at_once=at_once)
 
     @property
     def report(self) -> ShutdownReport:
