@@ -358,3 +358,37 @@ def test_claim_taken_away_before_any_step_is_neither_lost_nor_sent_twice(
     assert (["m1"], K.SENT) == (provider.accepted, record.disposition)
     if take_away is give_back:
         assert 0 == record.counters.failed
+
+
+@pytest.mark.parametrize("more", range(6))
+@pytest.mark.parametrize("steps", range(8))
+def test_handler_that_goes_on_while_its_claim_is_given_back_sends_no_second_time(
+    steps: int, more: int, clock: ManualClock
+) -> None:
+    """It stands before any step when it is decided what to give back, goes on before that is written, and again after another worker."""
+    backend, provider = MemoryBackend(clock=clock), Truthful()
+
+    def send(message: Message, key: str, _content: object) -> str:
+        return provider.send(message, key)
+
+    def worker() -> Dispatcher[object]:
+        return Dispatcher(send, backend=backend, render=lambda _message: None, clock=clock, lookup=provider.lookup)
+
+    dispatcher, other = worker(), worker()
+    handling = run_until(dispatcher._handle(BODY, None), steps)
+    giving = run_until(dispatcher._open.hand_back(), 0)
+    for _ in range(more):
+        if not handling.done:
+            handling.make_step()
+    giving.finish()
+    stands_before_send = handling.step is not None and handling.step.fn is send
+    other.handle(BODY)
+    clock.advance("1m")
+    other.handle(BODY)
+    if not handling.done:
+        handling.finish()
+    record = backend.claims.get("m1")
+    assert record is not None
+    # Asked before the provider had it, it was sent again: a process that gives back has to end, and its sends with it.
+    is_late = steps in (3, 4) and stands_before_send  # before it marks that it begins, and before it does
+    assert (["m1", "m1"] if is_late else ["m1"], K.SENT) == (provider.accepted, record.disposition)

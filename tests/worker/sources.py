@@ -81,7 +81,7 @@ class SyncSource(Remembering):
 class AsyncSource(Remembering):
     async def receive(self, limit: int, wait: float) -> Sequence[Delivery]:
         taken = self.give(limit)
-        if not taken:
+        if taken is not None and not taken:
             await sleep(min(wait, 0.002))
         return taken
 

@@ -28,7 +28,9 @@ BODY = b'{"id": "m1"}'
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    """Say a line, whole, whoever else says one."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def told(event: Event) -> None:

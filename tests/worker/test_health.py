@@ -62,6 +62,16 @@ def test_health_touches_its_file_while_it_is_alive(clock: ManualClock, tmp_path:
     assert not file.exists()
 
 
+def test_health_whose_file_cannot_be_touched_keeps_its_loops(clock: ManualClock, tmp_path: Path) -> None:
+    """The probe will find out."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    health = Health(file=folder / "alive", clock=clock)
+    folder.rmdir()
+    health.beat("keeper")
+    assert health.is_alive
+
+
 def test_health_refuses_a_file_without_a_folder(tmp_path: Path) -> None:
     """A probe that never sees it would end the process again and again."""
     with pytest.raises(ConfigurationError, match="the folder of the file"):

@@ -135,6 +135,20 @@ def test_worker_asks_a_source_that_raises_again(runner: Runner | None, caplog: p
 
 
 @each_colour
+def test_worker_asks_a_source_that_gives_nonsense_again(
+    runner: Runner | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that answers with None once does not end the worker."""
+    shop = Shop(runner, MemoryBackend(), sent, *bodies(1), **QUICK)
+    give, answers = shop.source.give, [None]
+    shop.source.give = lambda limit: answers.pop() if answers else give(limit)  # type: ignore[method-assign, return-value]
+    shop.source.receive = (lambda limit, _wait: shop.source.give(limit)) if runner is None else shop.source.receive  # type: ignore[method-assign, assignment]
+    shop.run()
+    assert [bodies(1)[0]] == shop.source.acked
+    assert "the source gives nothing, asked again in 0.0 s: TypeError" in caplog.text
+
+
+@each_colour
 def test_worker_whose_source_takes_no_ack_goes_on(runner: Runner | None, caplog: pytest.LogCaptureFixture) -> None:
     """The copy comes again, and is a duplicate then."""
     shop = Shop(runner, MemoryBackend(), sent, *bodies(2))

@@ -22,6 +22,12 @@ from retrykit.events import Event, ShutdownChanged
 from retrykit.worker import GracefulShutdown, Isolation, Worker
 
 
+def say(text: str) -> None:
+    """Say a line, whole, whoever else says one."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 class Provider:
     """Accepts each message, after a while; or hangs."""
 
@@ -34,7 +40,7 @@ class Provider:
         return self._path.read_text().split() if self._path.exists() else []
 
     def send(self, _message: Message, key: str) -> str:
-        print("begun", flush=True)
+        say("begun")
         if self._hangs:
             threading.Event().wait()
         time.sleep(random.uniform(0, 0.03))
@@ -50,7 +56,7 @@ class Provider:
 
 def told(event: Event) -> None:
     if isinstance(event, ShutdownChanged):
-        print(event.state, flush=True)
+        say(event.state)
 
 
 def work(folder: Path, how: str, limit: float, reserve: float) -> None:
@@ -70,7 +76,7 @@ def work(folder: Path, how: str, limit: float, reserve: float) -> None:
         scheduling = threading.Thread(target=republish)
         scheduling.start()
         try:
-            print("report", worker.run(), flush=True)
+            say(f"report {worker.run()}")
         finally:
             scheduling.join()
 

@@ -6,6 +6,7 @@ has not for too long is not alive, so a process that hangs does not look well be
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -67,7 +68,8 @@ class Health:
         self._beats[loop] = now = self._clock.monotonic()
         if self._file is not None and (self._touched is None or now - self._touched >= _TOUCH) and self.is_alive:
             self._touched = now
-            self._file.touch()
+            with contextlib.suppress(OSError):  # a full disk ends no loop; the probe finds the file too old
+                self._file.touch()
 
     def end(self, loop: str) -> None:
         """Say that a loop has come to its end, and does not turn any more."""

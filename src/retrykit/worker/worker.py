@@ -120,7 +120,8 @@ class _WorkerFlow:
     def _receive(self, room: int) -> Steps[None]:
         wait = _GLANCE if self._held else self._options.wait  # what has ended meanwhile is settled soon
         try:
-            received: Sequence[Delivery] = yield from do(self._source.receive, room, min(wait, self._options.wait))
+            answer: Sequence[Delivery] = yield from do(self._source.receive, room, min(wait, self._options.wait))
+            received = tuple(answer)
         except Exception as error:  # noqa: BLE001 - whatever a queue's client raises
             delay = self._trouble.failed(error)
             _log.warning("the source gives nothing, asked again in %.1f s: %s: %s", delay, type(error).__name__, error)
@@ -266,14 +267,16 @@ class Worker(_WorkerFlow):
         ended = threading.Event()
         keep = partial(contextvars.copy_context().run, self._keep_on, ended)
         keeper = threading.Thread(target=keep, name="retrykit keeper", daemon=True)  # a store that hangs may hold it
-        with self._stop:
-            crew.open()
-            keeper.start()
-            run(self._work())
-        run(self._give_back())
-        ended.set()
-        crew.close()
-        keeper.join(_GLANCE)
+        try:
+            with self._stop:
+                crew.open()
+                keeper.start()
+                run(self._work())
+            run(self._give_back())
+        finally:
+            ended.set()
+            crew.close()
+            keeper.join(_GLANCE)
         return self._end()
 
     def _keep_on(self, ended: threading.Event) -> None:
@@ -304,11 +307,14 @@ class AsyncWorker(_WorkerFlow):
                     await self._clock.sleep_async(self._period)
                     await arun(self._keep())
 
-        async with self._stop:
-            running_loop().spawn(keep_on)
-            await arun(self._work())
-        crew.close()
-        await crew.ended(_GLANCE)
-        await arun(self._give_back())
-        keeping.cancel()
+        try:
+            async with self._stop:
+                running_loop().spawn(keep_on)
+                await arun(self._work())
+            crew.close()
+            await crew.ended(_GLANCE)
+            await arun(self._give_back())
+        finally:
+            crew.close()
+            keeping.cancel()
         return self._end()
