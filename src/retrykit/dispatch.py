@@ -23,7 +23,7 @@ from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
 from .dispatch_options import DispatchOptions, Isolating, check_functions, checked, gives_async_turns
-from .errors import CallRefusedError, ConfigurationError, InvalidMessageError
+from .errors import CallRefusedError, ConfigurationError, InvalidMessageError, ProcessStoppingError
 from .events import AttemptFailed, MessageHandled, emit
 from .failure import Failure
 from .lease import new_owner
@@ -131,6 +131,8 @@ class _DispatchFlow:
 
     def _handle(self, raw: Raw, id: str | None) -> Steps[Disposition]:
         message = receive(raw, id=id, max_payload=self._options.max_payload)
+        if self._open.is_closed:
+            raise ProcessStoppingError(message.id)
         yield from self._read_pauses()
         disposition: Disposition | None = None
         while disposition is None:  # a lost claim means that somebody else decides: ask again
@@ -216,7 +218,7 @@ class _DispatchFlow:
 
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
-        opened = self._open.add(record, message)
+        opened = yield from self._opened(message, record)
         held, sent = record, None
         try:
             prepared, pause = message, None
@@ -258,6 +260,15 @@ class _DispatchFlow:
                 yield from self._accepted(message, held, sent)
             self._open.remove(opened)
             raise
+
+    def _opened(self, message: Message, record: ClaimRecord) -> Steps[OpenClaim]:
+        opened = self._open.add(record, message)
+        if not self._open.is_closed:
+            return opened
+        # It was claimed while all others were given back.
+        yield from do(self._backend.claims.settle, machine.interrupted(record), record.seq)
+        self._open.remove(opened)
+        raise ProcessStoppingError(message.id)
 
     def _begin_send(self, opened: OpenClaim) -> Steps[ClaimRecord | None]:
         """Mark that the send begins; None when the claim was lost or taken away: then nothing may be sent."""
@@ -544,6 +555,7 @@ class Dispatcher(_DispatchFlow, Generic[C]):
                 copy aside instead of delivering it again.
             FingerprintMismatchError: the id was used before for another payload; likewise.
             StoreError: a store failed. The application keeps its copy, and delivers it again.
+            ProcessStoppingError: all was given back; likewise.
         """
         return run(self._handle(raw, id))
 
@@ -559,9 +571,9 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         run(self._keep(_time_limit(time_limit)))
 
     def hand_back(self) -> HandedBack:
-        """Give back what other threads handle at this moment, because the process stops now; safe to call again.
+        """Give back what other threads handle at this moment, because the process stops now; nothing is handled any more.
 
-        Nothing of it counts as a try. What is in mid-send becomes unknown, to be verified; all else is free at once. A handler that comes
+        It may be called again.         Nothing of it counts as a try. What is in mid-send becomes unknown, to be verified; all else is free at once. A handler that comes
         back all the same is fenced out. What a store refuses is logged, and stays with its lease.
 
         Returns:

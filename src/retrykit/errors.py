@@ -32,6 +32,7 @@ __all__ = [
     "PayloadTooLargeError",
     "PayloadUnavailableError",
     "PicklableError",
+    "ProcessStoppingError",
     "RedriveConflictError",
     "ResultLostError",
     "RetryLater",
@@ -277,6 +278,16 @@ class NoProviderAvailableError(CallRefusedError):
         super().__init__(f"no provider takes a call {_when(retry_after)} ({each})")
         self.reasons = dict(reasons)
         self.retry_after = retry_after
+
+
+class ProcessStoppingError(CallRefusedError):
+    """A dispatcher has given back all that it had, because the process stops, and takes nothing any more: the copy stays in its queue."""
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            f"the message {message_id!r} is not handled, since the process stops; leave its copy in its queue, where another finds it"
+        )
+        self.message_id = message_id
 
 
 class RedriveConflictError(RetrykitError, RuntimeError):

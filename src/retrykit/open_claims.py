@@ -88,6 +88,8 @@ class OpenClaims:
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._open: Final = dict[OpenClaim, None]()
+        self.is_closed = False
+        """Whether all was given back, and nothing may be begun any more."""
 
     def add(self, record: ClaimRecord, message: Message) -> OpenClaim:
         """Take in a claim that was granted."""
@@ -160,6 +162,7 @@ class OpenClaims:
         The claims come first, since they end with the process; then a copy of each message goes to the retry queue, so that none
         depends on an application's queue that delivers again.
         """
+        self.is_closed = True  # before the look at what is open: what comes later gives itself back
         given = list[tuple[OpenClaim, ClaimRecord]]()
         for opened in self:
             with logged("the claim on %r could not be given back, and its lease will end: %s", opened.record.key):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from retrykit.clock import use_clock
 from retrykit.decision import DispositionKind
 from retrykit.delivery import NotAccepted, Sent
 from retrykit.dispatch import HandedBack
-from retrykit.errors import ConfigurationError, StoreUnavailableError
+from retrykit.errors import ConfigurationError, ProcessStoppingError, StoreUnavailableError
 from retrykit.stores import Backend, ClaimRecord, ClaimState, InProgress, as_async
 from retrykit.testing import ManualClock
 from retrykit.testing.harness import run_until
@@ -235,6 +235,20 @@ def test_handler_that_comes_back_after_it_was_given_back_does_not_send(backend: 
     assert "taken away from its handler" in disposition.reason
 
 
+def test_dispatcher_that_has_given_back_takes_nothing_any_more(backend: Backend, clock: ManualClock) -> None:
+    """Its copy stays in the queue; a claim that was granted at that very moment gives itself back."""
+    dispatcher = Dispatcher(lambda _message, _key: pytest.fail("sent"), backend=backend, clock=clock)
+    late = run_until(dispatcher._handle(BODY, None), 1)
+    assert HandedBack() == dispatcher.hand_back()
+    with pytest.raises(ProcessStoppingError, match="'m1' is not handled"):
+        late.finish()
+    with pytest.raises(ProcessStoppingError):
+        dispatcher.handle(BODY)
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (ClaimState.FREE, 1, False) == (record.state, record.counters.interrupted, dispatcher.has_open_claims)
+
+
 def test_hand_back_with_a_store_that_fails_tells_and_goes_on(
     backend: Backend, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -344,8 +358,9 @@ def test_claim_taken_away_before_any_step_is_neither_lost_nor_sent_twice(
     dispatcher = Dispatcher(provider.send, backend=backend, clock=clock, lookup=provider.lookup)
     handling = run_until(dispatcher._handle(BODY, None), steps)
     take_away(dispatcher, clock)
-    if comes_back and not handling.done:
-        handling.finish()
+    with suppress(ProcessStoppingError):  # it came too late to begin
+        if comes_back and not handling.done:
+            handling.finish()
     other = Dispatcher(provider.send, backend=backend, clock=clock, lookup=provider.lookup)
     other.handle(BODY)  # the application's queue delivers again
     for _ in range(5):
@@ -377,16 +392,22 @@ def test_handler_that_goes_on_while_its_claim_is_given_back_sends_no_second_time
     dispatcher, other = worker(), worker()
     handling = run_until(dispatcher._handle(BODY, None), steps)
     giving = run_until(dispatcher._open.hand_back(), 0)
-    for _ in range(more):
-        if not handling.done:
-            handling.make_step()
+    try:
+        for _ in range(more):
+            if not handling.done:
+                handling.make_step()
+    except ProcessStoppingError:
+        handling.done = True  # it came too late to begin
     giving.finish()
     stands_before_send = handling.step is not None and handling.step.fn is send
     other.handle(BODY)
     clock.advance("1m")
     other.handle(BODY)
-    if not handling.done:
-        handling.finish()
+    with suppress(ProcessStoppingError):
+        if not handling.done:
+            handling.finish()
+    clock.advance("10m")
+    other.handle(BODY)  # the copy from the retry queue
     record = backend.claims.get("m1")
     assert record is not None
     # Asked before the provider had it, it was sent again: a process that gives back has to end, and its sends with it.

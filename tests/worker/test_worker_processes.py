@@ -13,7 +13,7 @@ from worker import SQLiteQueue
 from retrykit import Message
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.decision import DispositionKind
-from retrykit.stores import ClaimState
+from retrykit.stores import ClaimState, DeliveryStatus
 from tests.worker.processes import ROOT, Worker
 
 MODULE = "tests.worker.work_worker"
@@ -55,13 +55,13 @@ def test_workers_that_are_told_to_stop_at_any_moment_lose_and_repeat_nothing(tmp
         code, _ = worker.end()
         assert 0 == code
     last = Worker(MODULE, tmp_path, "sends", 30, 5)
-    deadline = time.monotonic() + 30
-    while copies(tmp_path) and time.monotonic() < deadline:
+    backend = SQLiteBackend(tmp_path / "work.db")
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline and backend.deliveries.counts().get(DeliveryStatus.SENT_TO_PROVIDER, 0) < count:
         time.sleep(0.05)
     last.send()
     assert 0 == last.end()[0]
     assert sorted(f"m{number}" for number in range(count)) == sorted((tmp_path / "accepted.txt").read_text().split())
-    backend = SQLiteBackend(tmp_path / "work.db")
     records = [backend.claims.get(f"m{number}") for number in range(count)]
     backend.close()
     assert {DispositionKind.SENT} == {record.disposition for record in records if record is not None}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,8 +21,8 @@ from .source import Delivery
 
 __all__ = ["Job", "TaskCrew", "ThreadCrew"]
 
-_LEAVE: Final = 1.0
-"""Seconds for which threads that have nothing to do may take to end."""
+_LEAVE: Final = 0.5
+"""Seconds for which threads may take to end."""
 
 
 class Job:
@@ -126,13 +127,13 @@ class ThreadCrew:
         return late
 
     def close(self) -> None:
-        """Let the threads end; those that are at work are left alone."""
+        """Let the threads end, those that are idle at once; who is at work for longer is left alone."""
+        self.take_back()
         for _ in self._threads:
             self._waiting.put(None)
-        with self._lock:
-            idle = self._threads.difference(self._running.values())
-        for thread in idle:
-            thread.join(_LEAVE)
+        ends = time.monotonic() + _LEAVE
+        for thread in tuple(self._threads):
+            thread.join(max(0.0, ends - time.monotonic()))
 
 
 class TaskCrew:
