@@ -30,6 +30,7 @@ __all__ = [
     "OutcomeVerified",
     "PublishFailed",
     "RedriveChanged",
+    "ShutdownChanged",
     "UnknownCode",
     "emit",
     "listeners_of",
@@ -152,6 +153,20 @@ class RedriveChanged(Event):
     """running, paused, stopped or done."""
     note: str
     """Why, in one sentence."""
+
+
+@attrs.frozen(kw_only=True)
+class ShutdownChanged(Event):
+    """A process that was told to stop is a step further."""
+
+    state: str
+    """quiet (nothing new is taken), handing_back (the time for what runs is over), or done."""
+    reason: str
+    """Who told it: the name of a signal, or "request"."""
+    finished: int
+    """Messages that were taken and finished so far."""
+    handed_back: int
+    """Messages that were given back unfinished so far; those in mid-send are among them."""
 
 
 Listener: TypeAlias = Callable[[Event], object]

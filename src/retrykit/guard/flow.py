@@ -27,6 +27,7 @@ from ..clock import Clock, current_clock
 from ..codec import pack, unpack
 from ..decision import Action, Decision, DispositionKind
 from ..delivery.lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
+from ..draining import outlasts_drain
 from ..errors import (
     AlreadyInProgressError,
     ConfigurationError,
@@ -273,7 +274,7 @@ class GuardFlow:
                     yield from self._find_out(key, record)
                 case InProgress(_, until) | NotDue(_, until):
                     left = options.wait - (clock.monotonic() - began)
-                    if left <= 0:
+                    if left <= 0 or outlasts_drain(min(pause, left)):
                         raise AlreadyInProgressError(key, (until - clock.now()).total_seconds())
                     yield from do(self._sleep(clock), min(pause, left))
                     pause = min(pause * 2, _LONGEST_PAUSE)
