@@ -22,6 +22,7 @@ from .claims import (
     PoisonRule,
     ReopenTerms,
     Replaced,
+    Suspect,
     Unknown,
 )
 from .dead_letter_figures import DeadLetterStats, DeadLetterTrend
@@ -81,6 +82,7 @@ __all__ = [
     "Replaced",
     "RetryStats",
     "RetryStore",
+    "Suspect",
     "Unknown",
     "as_async",
 ]
