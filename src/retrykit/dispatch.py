@@ -45,6 +45,7 @@ from .stores import (
     NotDue,
     Pause,
     Replaced,
+    Suspect,
     Unknown,
 )
 from .times import Duration, plain, seconds
@@ -59,6 +60,9 @@ Raw: TypeAlias = Message | bytes | str | Mapping[str, JSON]
 
 SendResult: TypeAlias = Sent | str | None
 """What a send may return: nothing, the provider's own id, or the whole answer."""
+
+_Answer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced
+"""What a claim is answered where suspects are wanted as well."""
 
 _PAUSE_CHECK: Final = 60.0
 """Seconds after which a paused message is looked at again, at the latest."""
@@ -143,7 +147,7 @@ class _DispatchFlow:
         emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition))
         return disposition
 
-    def _claim(self, message: Message, lost: str | None = None) -> Steps[ClaimAnswer]:
+    def _ask(self, message: Message, lost: str | None, *, suspects: bool) -> Steps[ClaimAnswer]:
         answer = yield from do(
             self._backend.claims.claim,
             message.id,
@@ -151,9 +155,13 @@ class _DispatchFlow:
             fingerprint=message.fingerprint,
             lease=self._options.lease,
             poison=self._options.poison,
+            suspects=suspects,
             lost=lost,
         )
         return cast("ClaimAnswer", answer)  # checkers widen the union
+
+    def _claim(self, message: Message, lost: str | None = None) -> Steps[_Answer]:
+        return cast("_Answer", (yield from self._ask(message, lost, suspects=True)))
 
     def _in_turn(self, message: Message, isolation: Isolating, lost: str | None) -> Steps[Disposition | None]:
         """Handle a message beside others, or alone in this process once it is known as a suspect.
@@ -164,12 +172,9 @@ class _DispatchFlow:
         turn = isolation.turn(alone=False)
         try:
             yield from do(turn.wait, self._options.lease)
-            answer = yield from self._claim(message, lost)
-            if not isinstance(answer, Claimed) or not answer.is_suspect:
+            answer = yield from self._ask(message, lost, suspects=False)
+            if not isinstance(answer, Suspect):
                 return (yield from self._answered(message, answer))
-            record = answer.record
-            if (yield from do(self._backend.claims.settle, machine.returned(record), record.seq)) is None:
-                return None
         finally:
             turn.leave()
         turn = isolation.turn(alone=True)
@@ -184,7 +189,7 @@ class _DispatchFlow:
             return (yield from self._let_wait(message, answer.record, self._options.lease, reason))
         return (yield from self._answered(message, answer))
 
-    def _answered(self, message: Message, answer: ClaimAnswer) -> Steps[Disposition | None]:
+    def _answered(self, message: Message, answer: _Answer) -> Steps[Disposition | None]:
         """Do what a claim's answer asks for; None when the claim was lost on the way."""
         match answer:
             case Claimed(record):

@@ -68,18 +68,27 @@ def test_message_is_a_suspect_from_its_first_crash_on():
     record, answer = take(record, owner="next", now=at(100))
     assert answer.is_suspect
     assert take(record, owner="next", now=at(101)) == (record, answer)
-    given_back = settled(record, machine.returned(record), now=at(101))
+    given_back = settled(record, machine.interrupted(record), now=at(101))
     assert take(given_back, now=at(102))[1].is_suspect
     assert not take(given_back, now=at(73 * 3600))[1].is_suspect
 
 
-def test_returned_record_is_free_and_was_never_started():
-    """Nothing was done: the next one may take it at once."""
-    record = claimed()
-    returned = settled(record, machine.returned(record))
-    assert (ClaimState.FREE, None, Counters()) == (returned.state, returned.lease, returned.counters)
-    assert type(take(returned)[1]) is machine.Claimed
-    assert machine.write(returned, machine.returned(record), record.seq, delay=0.0, now=at(0)) == returned
+def test_suspect_that_is_not_wanted_is_held_by_nobody():
+    """The crash is noticed all the same, no start is counted, and whoever wants it may take it at once."""
+    record, answer = take(claimed(), owner="next", now=at(100), suspects=False)
+    assert machine.Suspect(record) == answer
+    assert (ClaimState.FREE, None, 2, Counters(started=1, crashed=1)) == (
+        record.state,
+        record.lease,
+        record.seq,
+        record.counters,
+    )
+    assert take(record, owner="next", now=at(101), suspects=False) == (record, answer)
+    held, answer = take(record, owner="next", now=at(101))
+    assert machine.Claimed(held, is_suspect=True) == answer
+    assert take(held, owner="next", now=at(102), suspects=False) == (held, answer)
+    assert type(take(record, owner="next", now=at(74 * 3600), suspects=False)[1]) is machine.Claimed
+    assert type(take(None, suspects=False)[1]) is machine.Claimed
 
 
 def test_poison_rule_counts_crashes_only():
@@ -111,7 +120,7 @@ def test_poison_in_the_send_is_verified_before_it_is_quarantined():
 
 
 operations = st.lists(
-    st.tuples(st.sampled_from(["take", "look", "begin", "retry", "sent", "confirm"]), st.integers(0, 40))
+    st.tuples(st.sampled_from(["take", "peek", "look", "begin", "retry", "sent", "confirm"]), st.integers(0, 40))
 )
 
 
@@ -124,6 +133,9 @@ def test_token_never_goes_back(operations):
         before = record
         if operation == "take":
             record, answer = take(record, owner=f"at {now}", now=at(now))
+            held = record if isinstance(answer, machine.Claimed | machine.Unknown) else held
+        elif operation == "peek":
+            record, answer = take(record, owner=f"at {now}", now=at(now), suspects=False)
             held = record if isinstance(answer, machine.Claimed | machine.Unknown) else held
         elif operation == "look":
             record = machine.take_unknown(record, owner=f"at {now}", lease=LEASE, now=at(now)) or record

@@ -54,6 +54,7 @@ from ..stores.claims import (
     NotDue,
     PoisonRule,
     Replaced,
+    Suspect,
     Unknown,
 )
 from ..times import Duration, seconds
@@ -280,6 +281,8 @@ class GuardFlow:
                     pause = min(pause * 2, _LONGEST_PAUSE)
                 case Replaced():  # somebody has put the call back with another payload
                     raise FingerprintMismatchError(key)
+                case _:  # suspects are granted to whoever does not say otherwise
+                    assert not isinstance(answer, Suspect)
 
     def _replayed(self, key: str, record: ClaimRecord) -> object:
         """Return what the call gave when it was done."""

@@ -42,6 +42,7 @@ __all__ = [
     "PoisonRule",
     "ReopenTerms",
     "Replaced",
+    "Suspect",
     "Unknown",
 ]
 
@@ -95,6 +96,8 @@ class ClaimTerms:
     """Whether the send begins with the claim: a holder that is lost may have sent."""
     ttl: float | None = None
     """Seconds after which a settled key counts as new; None: never."""
+    suspects: bool = True
+    """Whether a suspect is granted as well; False: it is answered `Suspect`, and nobody holds it."""
     lost: str | None = None
     """How the worker ended that had this copy before, as somebody saw it; None: nobody did."""
 
@@ -308,7 +311,14 @@ class Replaced:
     record: ClaimRecord
 
 
-ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced
+@attrs.frozen
+class Suspect:
+    """A worker was lost with it, and the caller did not want it so. The caller claims it again once nothing else is at work."""
+
+    record: ClaimRecord
+
+
+ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced | Suspect
 """What a claim is answered; match on it."""
 
 
@@ -364,6 +374,10 @@ def take(
     if poison is not None:
         record = _convict(record, poison, now)
         return record, Done(record, convicted=True)
+    if not terms.suspects and _is_suspect(record, terms, now):
+        if record is not held:  # its holder is out, and finds that out
+            record = _changed(record, seq=record.seq + 1)
+        return record, Suspect(record)
     counters = attrs.evolve(record.counters, started=record.counters.started + 1)
     state = ClaimState.SENDING if terms.sending else ClaimState.CLAIMED
     record = _changed(_hold(record, state, owner, lease, now), counters=counters)
@@ -382,7 +396,11 @@ def _taken(
 
 
 def _claimed(record: ClaimRecord, terms: ClaimTerms, now: datetime) -> Claimed:
-    return Claimed(record, is_suspect=record.crashes_since(now - timedelta(seconds=terms.poison.window)) > 0)
+    return Claimed(record, is_suspect=_is_suspect(record, terms, now))
+
+
+def _is_suspect(record: ClaimRecord, terms: ClaimTerms, now: datetime) -> bool:
+    return record.crashes_since(now - timedelta(seconds=terms.poison.window)) > 0
 
 
 def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: datetime) -> ClaimRecord | None:
@@ -602,12 +620,6 @@ def interrupted(record: ClaimRecord) -> ClaimRecord:
     state = ClaimState.FREE if record.state is ClaimState.CLAIMED else ClaimState.UNKNOWN
     given_back = _let_go(record, state, checks=record.checks)
     return _changed(given_back, counters=counters, note="the worker was interrupted")
-
-
-def returned(record: ClaimRecord) -> ClaimRecord:
-    """Return the record after its holder gave it back before it had done anything: free, and no start."""
-    counters = attrs.evolve(record.counters, started=record.counters.started - 1)
-    return _changed(_let_go(record, ClaimState.FREE), counters=counters, note="given back, to be worked on alone")
 
 
 DISPOSITIONS: Final = {

@@ -22,6 +22,7 @@ from .claims import (
     PoisonRule,
     ReopenTerms,
     Replaced,
+    Suspect,
     Unknown,
 )
 from .dead_letter_figures import DeadLetterStats, DeadLetterTrend
@@ -86,6 +87,7 @@ __all__ = [
     "SignalChange",
     "SignalStore",
     "Signals",
+    "Suspect",
     "Unknown",
     "as_async",
 ]

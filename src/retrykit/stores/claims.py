@@ -36,6 +36,7 @@ from ..machines.claim import (
     PoisonRule,
     ReopenTerms,
     Replaced,
+    Suspect,
     Unknown,
 )
 from ..machines.poison import last_words
@@ -57,6 +58,7 @@ __all__ = [
     "PoisonRule",
     "ReopenTerms",
     "Replaced",
+    "Suspect",
     "Unknown",
 ]
 
@@ -114,6 +116,7 @@ class _Claims(abc.ABC):
         poison: PoisonRule,
         sending: bool,
         ttl: Duration | None,
+        suspects: bool,
         lost: str | None,
     ) -> Steps[ClaimAnswer]:
         length = seconds(lease, "lease", positive=True)
@@ -121,6 +124,7 @@ class _Claims(abc.ABC):
             poison=poison,
             sending=sending,
             ttl=None if ttl is None else seconds(ttl, "ttl", positive=True),
+            suspects=suspects,
             lost=last_words(lost),
         )
         answer = yield from do(self._claim, check_id(key, "key"), fingerprint, owner, length, terms)
@@ -212,6 +216,7 @@ class ClaimStore(_Claims):
         poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
         sending: bool = False,
         ttl: Duration | None = None,
+        suspects: bool = True,
         lost: str | None = None,
     ) -> ClaimAnswer:
         """Ask for the work on `key`.
@@ -224,19 +229,21 @@ class ClaimStore(_Claims):
             poison: over how many crashes, or failures of its payload, the message is settled as poison instead of granted.
             sending: whether the send begins with the claim, which saves `begin_send`: a holder that is lost may have sent.
             ttl: for how long a settled key counts; after that it is granted as if it were new. None: for good.
+            suspects: whether a message that a worker was lost with is granted as well; False answers `Suspect`, so that it can
+                be run while nothing else is.
             lost: how the worker ended that held it before, as somebody saw it, such as "signal 11 (SIGSEGV)": it is written
                 into the crash that this claim notices, or a later one of the same lease. One line of 200 characters is kept.
 
         Returns:
             `Claimed` when nobody holds it, it is not settled and no wait is running; a holder whose lease ended before
-            the send counts as a crash, and the message as a suspect. `Unknown` when it may have been sent. `NotDue`, `InProgress` or `Done` otherwise.
+            the send counts as a crash, and the message as a suspect (`Suspect` where those were not wanted). `Unknown` when it may have been sent. `NotDue`, `InProgress` or `Done` otherwise.
 
         Raises:
             FingerprintMismatchError: the key was claimed before with another payload.
             InvalidMessageError: the key is not allowed.
             ConfigurationError: another value is not allowed.
         """
-        return run(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl, lost))
+        return run(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl, suspects, lost))
 
     @final
     def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:
@@ -417,10 +424,11 @@ class AsyncClaimStore(_Claims):
         poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
         sending: bool = False,
         ttl: Duration | None = None,
+        suspects: bool = True,
         lost: str | None = None,
     ) -> ClaimAnswer:
         """Ask for the work on `key`, as `ClaimStore.claim`."""
-        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl, lost))
+        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl, suspects, lost))
 
     @final
     async def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:

@@ -11,7 +11,7 @@ from retrykit.decision import DispositionKind
 from retrykit.failure import Outcome
 from retrykit.machines import poison
 from retrykit.stores import ClaimRecord, ClaimStore
-from retrykit.stores.claims import ClaimAnswer, Claimed, ClaimTerms, Done, ReopenTerms
+from retrykit.stores.claims import ClaimAnswer, Claimed, ClaimTerms, Done, ReopenTerms, Suspect
 from retrykit.testing.conformance import ClaimStoreSuite, Place
 
 
@@ -322,6 +322,30 @@ class Unsuspicious(_Claims):
 class TestSuspectsThatNobodyIsToldOf(Mutant):
     broken = Unsuspicious
     caught_by = ("test_suspect_is_told_to_whoever_claims_it",)
+
+
+class GrantsToAnybody(_Claims):
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        return super()._claim(key, fingerprint, owner, lease, attrs.evolve(terms, suspects=True))
+
+
+class TestSuspectsThatAreGrantedUnwanted(Mutant):
+    broken = GrantsToAnybody
+    caught_by = ("test_suspect_that_is_not_wanted_is_granted_to_nobody",)
+
+
+class OverlooksTheCrash(_Claims):
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
+        before = self._records.get(key)
+        answer = super()._claim(key, fingerprint, owner, lease, terms)
+        if isinstance(answer, Suspect) and before is not None:
+            self._records[key] = before
+        return answer
+
+
+class TestUnwantedSuspectsThatAreNotStored(Mutant):
+    broken = OverlooksTheCrash
+    caught_by = ("test_suspect_that_is_not_wanted_is_granted_to_nobody",)
 
 
 class Speechless(_Claims):

@@ -106,14 +106,31 @@ class ClaimStores(RuleBasedStateMachine):
         lease=_leases,
         fingerprint=st.sampled_from([None, "f", "g"]),
         lost=st.sampled_from([None, "signal 9\n"]),
+        suspects=st.booleans(),
     )
-    def claim(self, key: str, owner: str, lease: int, fingerprint: str | None, lost: str | None = None) -> None:
+    def claim(
+        self,
+        key: str,
+        owner: str,
+        lease: int,
+        fingerprint: str | None,
+        lost: str | None = None,
+        suspects: bool = True,
+    ) -> None:
         """Grant only what nobody holds, and the same hold again to its owner."""
         before = self.model.get(key)
 
         def call(store: ClaimStore) -> ClaimAnswer | None:
             try:
-                return store.claim(key, owner=owner, lease=lease, fingerprint=fingerprint, poison=_POISON, lost=lost)
+                return store.claim(
+                    key,
+                    owner=owner,
+                    lease=lease,
+                    fingerprint=fingerprint,
+                    poison=_POISON,
+                    suspects=suspects,
+                    lost=lost,
+                )
             except FingerprintMismatchError:
                 return None
 

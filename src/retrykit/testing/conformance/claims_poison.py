@@ -18,11 +18,13 @@ from ...stores.claims import (
     ClaimAnswer,
     Claimed,
     ClaimRecord,
+    ClaimState,
     ClaimStore,
     Done,
     InProgress,
     PoisonRule,
     ReopenTerms,
+    Suspect,
     Unknown,
 )
 from .claims_states import DEAD, RETRY, TIMEOUT
@@ -297,10 +299,28 @@ class ClaimPoisonTests(StoreSuite[ClaimStore]):
         for _ in range(2):
             assert _claimed(store.claim("k", owner="second", lease=30, poison=rule)).is_suspect
         held = _claimed(store.claim("k", owner="second", lease=30, poison=rule)).record
-        assert store.settle(machine.returned(held), held.seq) is not None
+        assert store.settle(machine.interrupted(held), held.seq) is not None
         assert _claimed(store.claim("k", owner="third", lease="2h", poison=rule)).is_suspect
         clock.advance("61m")
         assert not _claimed(store.claim("k", owner="third", lease=30, poison=rule)).is_suspect
+
+    def test_suspect_that_is_not_wanted_is_granted_to_nobody(self, store: ClaimStore, clock: SuiteClock) -> None:
+        """Its crash is noticed, and nobody holds it until somebody wants it alone; what is no suspect is granted."""
+        _held(store, "k")
+        clock.advance("30s")
+        for _ in range(2):
+            answer = _claim(store, "k", suspects=False)
+            assert isinstance(answer, Suspect)
+            record = answer.record
+            assert record == store.get("k")
+            assert (ClaimState.FREE, None, 1, 1) == (
+                record.state,
+                record.lease,
+                record.counters.crashed,
+                record.counters.started,
+            )
+        assert _claimed(_claim(store, "k")).is_suspect
+        assert not _claimed(_claim(store, "l", suspects=False)).is_suspect
 
     @pytest.mark.parametrize("begins", [False, True], ids=["before the send", "in the send"])
     def test_crash_says_who_was_lost_since_when_and_how(
