@@ -1,0 +1,254 @@
+"""The claim records on the server: one value for each, its head what scripts look at, then the rest as JSON.
+
+The head is ``state seq deadline opened_at not_before settled_at``, then the length of the owner and a line feed; the owner and
+the JSON follow. A deadline is ``-`` where there is no lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, TypeVar, cast
+
+import attrs
+
+from ... import codec
+from ...codec import JSON
+from ...machines import claim as machine
+from ...message import CALL_MARK
+from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimTerms, ReopenTerms
+from ...times import from_millis, later, to_millis
+from .commands import Command, Flow, Script, Space, millis, text
+from .damage import readable
+
+__all__ = ["Claims"]
+
+T = TypeVar("T")
+
+_CLAIM: Final = Script("""
+local key = base .. 'r:' .. ARGV[2]
+local seen = redis.call('GET', key)
+if seen then return {now, seen} end
+local deadline = int(later(ARGV[4]))
+redis.call('SET', key, ARGV[3] .. ' 1 ' .. deadline .. ' ' .. int(now) .. ' - - ' .. ARGV[5])
+if ARGV[6] == '1' then redis.call('ZADD', base .. 'unsettled', deadline, ARGV[2]) end
+return {now, false}
+""")
+
+_RENEW: Final = Script("""
+local key = base .. 'r:' .. ARGV[2]
+local seen = redis.call('GET', key)
+if not seen then return false end
+local state, seq, deadline, rest = seen:match('^(%a+) (%d+) (%S+) ()')
+if seq ~= ARGV[3] or deadline == '-' then return false end
+if ARGV[5] == '1' then
+  if state ~= 'claimed' and state ~= 'sending' then return false end
+  state = 'sending'
+end
+deadline = int(later(ARGV[4]))
+local record = state .. ' ' .. seq .. ' ' .. deadline .. ' ' .. seen:sub(rest)
+redis.call('SET', key, record)
+if state ~= 'claimed' and ARGV[6] == '1' then redis.call('ZADD', base .. 'unsettled', deadline, ARGV[2]) end
+return record
+""")
+
+_SETTLE: Final = Script("""
+local key = base .. 'r:' .. ARGV[2]
+local seen = redis.call('GET', key)
+if not seen then return {now, false} end
+local seq, deadline = seen:match('^%a+ (%d+) (%S+) ')
+if seq ~= ARGV[3] or deadline == '-' then return {now, seen} end
+local due, done = '-', '-'
+if ARGV[4] ~= '' then due = int(later(ARGV[4])) end
+if ARGV[5] == '1' then
+  done = int(now)
+  redis.call('ZADD', base .. 'settled', done, ARGV[2])
+end
+redis.call('SET', key, ARGV[6] .. ' ' .. due .. ' ' .. done .. ' ' .. ARGV[7])
+if ARGV[8] == '1' then redis.call('ZADD', base .. 'unsettled', due, ARGV[2])
+else redis.call('ZREM', base .. 'unsettled', ARGV[2]) end
+return {now, 1}
+""")
+
+_UNSETTLED: Final = Script(
+    "return redis.call('ZRANGEBYSCORE', base .. 'unsettled', '-inf', int(now), 'LIMIT', 0, ARGV[2])"
+)
+
+_PURGE: Final = Script("""
+local old = redis.call('ZRANGEBYSCORE', base .. 'settled', '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[3])
+for _, id in ipairs(old) do
+  redis.call('DEL', base .. 'r:' .. id)
+  redis.call('ZREM', base .. 'settled', id)
+end
+return #old
+""")
+
+
+class Claims:
+    """The flows of the claim store."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def _claim(
+        self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
+    ) -> Flow[ClaimAnswer]:
+        def take(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord, ClaimAnswer]:
+            return machine.take(record, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now)
+
+        first, _ = take(None, from_millis(0))
+        at, raw = yield from self._space.call(
+            _CLAIM, key, first.state.value, millis(lease), _tail(first), terms.sending and not first.is_call
+        )
+        now = from_millis(at)
+        if raw is None:
+            return take(None, now)[1]
+        return (yield from self._alter(key, take, (now, raw)))
+
+    def _claim_unknown(self, key: str, owner: str, lease: float) -> Flow[ClaimRecord | None]:
+        def take(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord | None, ClaimRecord | None]:
+            taken = machine.take_unknown(record, owner=owner, lease=lease, now=now)
+            return taken, taken
+
+        return self._alter(key, take)
+
+    def _begin_send(self, key: str, token: int, lease: float) -> Flow[ClaimRecord | None]:
+        return self._renewed(key, token, lease, sends=True)
+
+    def _renew(self, key: str, token: int, lease: float) -> Flow[ClaimRecord | None]:
+        return self._renewed(key, token, lease, sends=False)
+
+    def _renewed(self, key: str, token: int, lease: float, *, sends: bool) -> Flow[ClaimRecord | None]:
+        is_listed = not key.startswith(CALL_MARK)
+        raw = yield from self._space.call(_RENEW, key, token, millis(lease), sends, is_listed)
+        return None if raw is None else _read(key, raw)
+
+    def _settle(self, record: ClaimRecord, token: int, delay: float) -> Flow[ClaimRecord | None]:
+        waits = record.state in (ClaimState.WAITING, ClaimState.UNKNOWN)
+        at, seen = yield from self._space.call(
+            _SETTLE,
+            record.key,
+            token,
+            millis(delay) if waits else "",
+            record.state is ClaimState.DONE,
+            _front(record),
+            _tail(record),
+            record.state is ClaimState.UNKNOWN and not record.is_call,
+        )
+        now = from_millis(at)
+        if seen == 1:
+            done = now if record.state is ClaimState.DONE else None
+            return attrs.evolve(record, not_before=later(now, delay) if waits else None, settled_at=done)
+        return machine.write(_read(record.key, seen), record, token, delay=delay, now=now)
+
+    def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> Flow[ClaimRecord]:
+        return self._changed(
+            key,
+            lambda record, now: machine.confirm(record, key, provider=provider, provider_id=provider_id, now=now),
+        )
+
+    def _cancel(self, key: str) -> Flow[ClaimRecord]:
+        return self._changed(key, lambda record, now: machine.cancel(record, key, now=now))
+
+    def _reopen(self, key: str, terms: ReopenTerms) -> Flow[ClaimRecord]:
+        return self._changed(key, lambda record, now: machine.reopen(record, key, terms, now=now))
+
+    def _get(self, key: str) -> Flow[ClaimRecord | None]:
+        _, raw = yield from self._space.read(f"r:{key}")
+        return _read(key, raw)
+
+    def _unsettled(self, limit: int) -> Flow[Sequence[str]]:
+        keys = yield from self._space.call(_UNSETTLED, limit)
+        return [key.decode() for key in keys]
+
+    def _purge(self, before: datetime, limit: int) -> Flow[int]:
+        return self._space.call(_PURGE, to_millis(before), limit)
+
+    def _changed(self, key: str, change: Callable[[ClaimRecord | None, datetime], ClaimRecord]) -> Flow[ClaimRecord]:
+        def changed(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord, ClaimRecord]:
+            after = change(record, now)
+            return after, after
+
+        return self._alter(key, changed)
+
+    def _alter(
+        self,
+        key: str,
+        change: Callable[[ClaimRecord | None, datetime], tuple[ClaimRecord | None, T]],
+        seen: tuple[datetime, bytes | None] | None = None,
+    ) -> Flow[T]:
+        """Apply a pure function that gives the record to store, or None, and the answer."""
+
+        def judge(raw: bytes | None, now: datetime) -> tuple[Sequence[Command], T]:
+            before = _read(key, raw)
+            after, answer = change(before, now)
+            return ([] if after is None or after is before else _writing(after)), answer
+
+        return self._space.alter(f"r:{key}", judge, seen=seen)
+
+
+def _writing(record: ClaimRecord) -> list[Command]:
+    """Return the commands that store a record and keep the lists it stands in."""
+    settled, unsettled = record.settled_at, _unsettled_at(record)
+    due = "-" if record.not_before is None else to_millis(record.not_before)
+    done = "-" if settled is None else to_millis(settled)
+    commands: list[Command] = [
+        ("SET", f"r:{record.key}", b"%b %b" % (text(f"{_front(record)} {due} {done}"), _tail(record)))
+    ]
+    if record.state is ClaimState.DONE and settled is not None:
+        commands.append(("ZADD", "settled", to_millis(settled), record.key))
+    else:
+        commands.append(("ZREM", "settled", record.key))
+    if unsettled is None:
+        commands.append(("ZREM", "unsettled", record.key))
+    else:
+        commands.append(("ZADD", "unsettled", unsettled, record.key))
+    return commands
+
+
+def _unsettled_at(record: ClaimRecord) -> int | None:
+    """Return when it will be time to find out about a send, in epoch milliseconds; None: there is nothing to find out, or it is a call."""
+    if record.is_call:
+        return None
+    if record.lease is not None:
+        held = record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
+        return to_millis(record.lease.deadline) if held else None
+    if record.state is not ClaimState.UNKNOWN:
+        return None
+    return 0 if record.not_before is None else to_millis(record.not_before)
+
+
+_IN_FRONT: Final = ("key", "state", "seq", "lease", "opened_at", "not_before", "settled_at")
+
+
+def _front(record: ClaimRecord) -> str:
+    deadline = "-" if record.lease is None else to_millis(record.lease.deadline)
+    return f"{record.state.value} {record.seq} {deadline} {to_millis(record.opened_at)}"
+
+
+def _tail(record: ClaimRecord) -> bytes:
+    owner = b"" if record.lease is None else text(record.lease.owner)
+    fields = record.to_dict()
+    for name in _IN_FRONT:
+        del fields[name]
+    return b"%d\n%b%b" % (len(owner), owner, codec.encode(fields))
+
+
+def _read(key: str, raw: bytes | None) -> ClaimRecord | None:
+    if raw is None:
+        return None
+    with readable(f"the claim record of {key!r}"):
+        head, _, rest = raw.partition(b"\n")
+        state, seq, deadline, opened, due, done, size = head.decode("ascii").split(" ")
+        owner = rest[: int(size)].decode("utf-8", "surrogatepass")
+        fields: dict[str, JSON] = {
+            **cast("dict[str, JSON]", codec.decode(rest[int(size) :])),
+            "key": key,
+            "state": state,
+            "seq": int(seq),
+            "lease": None if deadline == "-" else [owner, int(seq), int(deadline)],
+            "opened_at": int(opened),
+            "not_before": None if due == "-" else int(due),
+            "settled_at": None if done == "-" else int(done),
+        }
+        return ClaimRecord.from_dict(fields)
