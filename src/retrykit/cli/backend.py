@@ -15,7 +15,7 @@ from ..stores import Backend
 from ..tables import as_table, parse_table
 from .output import Unusable
 
-__all__ = ["opened", "with_backend"]
+__all__ = ["needed", "opened", "with_backend"]
 
 _SQLITE: Final = "sqlite:///"
 
@@ -33,11 +33,7 @@ def with_backend(command: F) -> F:
 @contextmanager
 def opened(url: str | None) -> Generator[Backend]:
     """Open the backend of a URL for a command; what goes wrong with it ends the command with exit code 2."""
-    if url is None:
-        raise click.UsageError(
-            "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
-            "pyproject.toml"
-        )
+    url = needed(url)
     file = Path(url.removeprefix(_SQLITE))
     if url.startswith(_SQLITE) and not file.is_file():
         raise Unusable(f"there is no file {str(file)!r}; a service makes it when it starts")
@@ -49,6 +45,16 @@ def opened(url: str | None) -> Generator[Backend]:
             backend.close()
     except RetrykitError as error:
         raise Unusable(str(error)) from None
+
+
+def needed(url: str | None) -> str:
+    """Return the URL that a command was given, or end it with exit code 2."""
+    if url is None:
+        raise click.UsageError(
+            "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
+            "pyproject.toml"
+        )
+    return url
 
 
 def _of_project() -> str | None:

@@ -1,24 +1,23 @@
 """The claim records on the server: one value for each, its head what scripts look at, then the rest as JSON.
 
-The head is ``state seq deadline opened_at not_before settled_at``, then the length of the owner and a line feed; the owner and
-the JSON follow. A deadline is ``-`` where there is no lease.
+The head is ``state seq deadline opened_at not_before settled_at`` and a line feed; what is not there is ``-``. Of a lease the JSON
+has the owner, and the head the deadline that counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 
 from ... import codec
-from ...codec import JSON
 from ...machines import claim as machine
 from ...message import CALL_MARK
 from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimTerms, ReopenTerms
 from ...times import from_millis, later, to_millis
-from .commands import Command, Flow, Script, Space, millis, text
+from .commands import Command, Flow, Script, Space, millis
 from .damage import readable
 
 __all__ = ["Claims"]
@@ -30,7 +29,7 @@ local key = base .. 'r:' .. ARGV[2]
 local seen = redis.call('GET', key)
 if seen then return {now, seen} end
 local deadline = int(later(ARGV[4]))
-redis.call('SET', key, ARGV[3] .. ' 1 ' .. deadline .. ' ' .. int(now) .. ' - - ' .. ARGV[5])
+redis.call('SET', key, ARGV[3] .. ' 1 ' .. deadline .. ' ' .. int(now) .. ' - -\\n' .. ARGV[5])
 if ARGV[6] == '1' then redis.call('ZADD', base .. 'unsettled', deadline, ARGV[2]) end
 return {now, false}
 """)
@@ -64,7 +63,7 @@ if ARGV[5] == '1' then
   done = int(now)
   redis.call('ZADD', base .. 'settled', done, ARGV[2])
 end
-redis.call('SET', key, ARGV[6] .. ' ' .. due .. ' ' .. done .. ' ' .. ARGV[7])
+redis.call('SET', key, ARGV[6] .. ' ' .. due .. ' ' .. done .. '\\n' .. ARGV[7])
 if ARGV[8] == '1' then redis.call('ZADD', base .. 'unsettled', due, ARGV[2])
 else redis.call('ZREM', base .. 'unsettled', ARGV[2]) end
 return {now, 1}
@@ -98,7 +97,7 @@ class Claims:
 
         first, _ = take(None, from_millis(0))
         at, raw = yield from self._space.call(
-            _CLAIM, key, first.state.value, millis(lease), _tail(first), terms.sending and not first.is_call
+            _CLAIM, key, first.state.value, millis(lease), _rest(first), terms.sending and not first.is_call
         )
         now = from_millis(at)
         if raw is None:
@@ -132,7 +131,7 @@ class Claims:
             millis(delay) if waits else "",
             record.state is ClaimState.DONE,
             _front(record),
-            _tail(record),
+            _rest(record),
             record.state is ClaimState.UNKNOWN and not record.is_call,
         )
         now = from_millis(at)
@@ -190,11 +189,8 @@ class Claims:
 def _writing(record: ClaimRecord) -> list[Command]:
     """Return the commands that store a record and keep the lists it stands in."""
     settled, unsettled = record.settled_at, _unsettled_at(record)
-    due = "-" if record.not_before is None else to_millis(record.not_before)
-    done = "-" if settled is None else to_millis(settled)
-    commands: list[Command] = [
-        ("SET", f"r:{record.key}", b"%b %b" % (text(f"{_front(record)} {due} {done}"), _tail(record)))
-    ]
+    front = f"{_front(record)} {_instant(record.not_before)} {_instant(settled)}\n"
+    commands: list[Command] = [("SET", f"r:{record.key}", front.encode() + _rest(record))]
     if record.state is ClaimState.DONE and settled is not None:
         commands.append(("ZADD", "settled", to_millis(settled), record.key))
     else:
@@ -218,20 +214,23 @@ def _unsettled_at(record: ClaimRecord) -> int | None:
     return 0 if record.not_before is None else to_millis(record.not_before)
 
 
-_IN_FRONT: Final = ("key", "state", "seq", "lease", "opened_at", "not_before", "settled_at")
+def _instant(at: datetime | None) -> str:
+    return "-" if at is None else str(to_millis(at))
+
+
+_IN_FRONT: Final = ("key", "state", "seq", "opened_at", "not_before", "settled_at")
 
 
 def _front(record: ClaimRecord) -> str:
-    deadline = "-" if record.lease is None else to_millis(record.lease.deadline)
+    deadline = _instant(None if record.lease is None else record.lease.deadline)
     return f"{record.state.value} {record.seq} {deadline} {to_millis(record.opened_at)}"
 
 
-def _tail(record: ClaimRecord) -> bytes:
-    owner = b"" if record.lease is None else text(record.lease.owner)
+def _rest(record: ClaimRecord) -> bytes:
     fields = record.to_dict()
     for name in _IN_FRONT:
         del fields[name]
-    return b"%d\n%b%b" % (len(owner), owner, codec.encode(fields))
+    return codec.encode(fields)
 
 
 def _read(key: str, raw: bytes | None) -> ClaimRecord | None:
@@ -239,16 +238,20 @@ def _read(key: str, raw: bytes | None) -> ClaimRecord | None:
         return None
     with readable(f"the claim record of {key!r}"):
         head, _, rest = raw.partition(b"\n")
-        state, seq, deadline, opened, due, done, size = head.decode("ascii").split(" ")
-        owner = rest[: int(size)].decode("utf-8", "surrogatepass")
-        fields: dict[str, JSON] = {
-            **cast("dict[str, JSON]", codec.decode(rest[int(size) :])),
-            "key": key,
-            "state": state,
-            "seq": int(seq),
-            "lease": None if deadline == "-" else [owner, int(seq), int(deadline)],
-            "opened_at": int(opened),
-            "not_before": None if due == "-" else int(due),
-            "settled_at": None if done == "-" else int(done),
-        }
-        return ClaimRecord.from_dict(fields)
+        state, seq, deadline, opened, due, done = head.decode("ascii").split(" ")
+        fields = cast("dict[str, Any]", codec.decode(rest))
+        lease = fields.pop("lease")
+        if lease is not None:
+            lease[1:3] = int(seq), int(deadline)
+        return ClaimRecord.from_dict(
+            {
+                **fields,
+                "key": key,
+                "state": state,
+                "seq": int(seq),
+                "lease": lease,
+                "opened_at": int(opened),
+                "not_before": None if due == "-" else int(due),
+                "settled_at": None if done == "-" else int(done),
+            }
+        )

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from ...errors import StoreCorruptError, StoreError, StoreUnavailableError
 from .commands import Call, Flow
 
-__all__ = ["Client", "bound", "driver", "driver_async"]
+__all__ = ["Client", "bound", "driver", "driver_async", "meaning"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -70,10 +70,10 @@ def _execute(client: Client, call: Call) -> Any:
                 raise
         return client.execute_command("EVAL", call.script.text, 1, call.key, *call.args, **_RAW)
     except Exception as error:
-        meaning = _meaning(error)
-        if meaning is None:
+        said = meaning(error)
+        if said is None:
             raise
-        raise meaning from error
+        raise said from error
 
 
 async def _execute_async(client: Client, call: Call) -> Any:
@@ -85,10 +85,10 @@ async def _execute_async(client: Client, call: Call) -> Any:
                 raise
         return await client.execute_command("EVAL", call.script.text, 1, call.key, *call.args, **_RAW)
     except Exception as error:
-        meaning = _meaning(error)
-        if meaning is None:
+        said = meaning(error)
+        if said is None:
             raise
-        raise meaning from error
+        raise said from error
 
 
 def _kinds(error: BaseException) -> set[str]:
@@ -100,7 +100,7 @@ def _is_unknown_script(error: Exception) -> bool:
     return "NoScriptError" in _kinds(error)
 
 
-def _meaning(error: Exception) -> StoreError | None:
+def meaning(error: Exception) -> StoreError | None:
     """Return what an error of the client means for a store; None: it is not the client's."""
     kinds = _kinds(error)
     what = f"{type(error).__name__}: {error}"
