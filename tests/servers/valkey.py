@@ -29,13 +29,26 @@ def program(kind):
 
 
 class Server:
-    """A server that keeps nothing on disk unless it is told to, and ends with this process."""
+    """A server that keeps nothing on disk unless it is told to, and ends with this process.
 
-    def __init__(self, kind="valkey", *options):
+    With a file of settings it is a Sentinel.
+    """
+
+    def __init__(self, kind="valkey", *options, config=None):
         self.folder = tempfile.mkdtemp(prefix="rk")
         self.socket = f"{self.folder}/s"
-        self._command = [str(program(kind)), "--port", "0", "--unixsocket", self.socket, "--dir", self.folder]
-        self._command += ["--save", "", "--appendonly", "no", "--loglevel", "warning", "--logfile", "log", *options]
+        self._command = [
+            str(program(kind)),
+            *([] if config is None else [str(config)]),
+            "--port",
+            "0",
+            "--unixsocket",
+            self.socket,
+            "--dir",
+            self.folder,
+        ]
+        kept = ["--save", "", "--appendonly", "no"] if config is None else ["--sentinel"]
+        self._command += ["--loglevel", "warning", "--logfile", f"{self.folder}/log", *kept, *options]
         self.start()
 
     @property

@@ -26,9 +26,11 @@ class Client(Protocol):
 
 _RAW: Final = {"NEVER_DECODE": True}  # replies are bytes, whatever the client does for the application
 _CLIENTS: Final = ("redis", "valkey")
-_LATER: Final = re.compile(
-    r"\b(READONLY|OOM|LOADING|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS)\b"
+_REFUSALS: Final = frozenset(
+    "AskError ClusterDownError NoPermissionError OutOfMemoryError ReadOnlyError TryAgainError".split()
 )
+"""Errors by which a server refuses what it would have done at another time; the client has taken the code out of their text."""
+_REFUSES: Final = re.compile(r"\b(READONLY|OOM|LOADING|MISCONF|NOREPLICAS|BUSY|NOAUTH|NOPERM)\b")
 
 
 def driver(client: Client) -> Callable[[Flow[T]], T]:
@@ -104,9 +106,9 @@ def meaning(error: Exception) -> StoreError | None:
     """Return what an error of the client means for a store; None: it is not the client's."""
     kinds = _kinds(error)
     what = f"{type(error).__name__}: {error}"
-    if "ResponseError" in kinds and not kinds & {"ClusterDownError", "TryAgainError", "AskError"}:
-        if _LATER.search(str(error)):
-            return StoreUnavailableError(f"the server refuses: {what}; try again when that is over")
+    if kinds & _REFUSALS or ("ResponseError" in kinds and _REFUSES.search(str(error))):
+        return StoreUnavailableError(f"the server refuses for now: {what}")
+    if "ResponseError" in kinds:
         return StoreCorruptError(
             f"the server could not run a script: {what}; another program may use the same keys: give the backend a prefix of its own"
         )
