@@ -231,7 +231,7 @@ def used(client: Any) -> int:
 
 def measure(client: Any, rows: int, rounds: int) -> None:
     """Fill the server and print its table."""
-    client.flushdb()
+    client.execute_command("FLUSHDB", "SYNC")
     print(f"\n{rows:,} waiting messages and dead letters; milliseconds, median of {rounds} (95th percentile)")
     backend, before = RedisBackend(client), used(client)
     for number in range(rows):

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from retrykit.backends.doctor import Level, diagnose, latency
-from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.backends.sqlite import SQLiteBackend, doctor
 from retrykit.errors import ConfigurationError
 
 
@@ -102,3 +102,14 @@ def test_url_behind_which_nothing_can_be_looked_at_is_refused(url):
     with pytest.raises(ConfigurationError, match="allowed are sqlite, redis") as caught:
         diagnose(url)
     assert "secret" not in str(caught.value)
+
+
+def test_limits_of_a_file_are_warned_of(url, monkeypatch):
+    """A disk that is full, a log that a reader holds, an owner who is somebody else; a large file is not read through."""
+    monkeypatch.setattr(doctor, "_FREE", 2**80)
+    monkeypatch.setattr(doctor, "_LOG", -1)
+    monkeypatch.setattr(doctor, "_CHECKED", -1)
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    found = levels(url)
+    assert ("warning", "warning", "problem") == (found["disk"], found["log"], found["access"])
+    assert "content" not in found

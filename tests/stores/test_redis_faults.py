@@ -19,8 +19,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from retrykit.backends.doctor import diagnose
-from retrykit.backends.redis import RedisBackend
-from retrykit.backends.redis.doctor import _version
+from retrykit.backends.redis import AsyncRedisBackend, RedisBackend
+from retrykit.backends.redis.doctor import _clock, _memory, _persistence, _version
 from retrykit.clock import SystemClock
 from retrykit.errors import StoreCorruptError, StoreUnavailableError
 from retrykit.machines import claim as machine
@@ -211,7 +211,6 @@ def test_connections_killed_at_any_moment_lose_and_double_nothing(server, client
 
 def test_cancelled_command_does_not_give_its_reply_to_the_next(server, client):
     """Its connection is dropped, or its reply is read."""
-    from retrykit.backends.redis import AsyncRedisBackend
 
     async def main():
         async with redis.asyncio.Redis(unix_socket_path=server.socket, max_connections=1) as one:
@@ -227,3 +226,61 @@ def test_cancelled_command_does_not_give_its_reply_to_the_next(server, client):
                 assert f"n{number}" == answer.record.key
 
     asyncio.run(main())
+
+
+def test_errors_in_asynchronous_code_are_those_of_synchronous_code(server, client):
+    """Scripts are sent again, a server that is away may be asked again, and what is not the client's comes through."""
+
+    class Broken:
+        async def execute_command(self, *args, **options):
+            raise KeyError("no error of a client")
+
+    async def main():
+        async with redis.asyncio.Redis(unix_socket_path=server.socket) as own:
+            client.script_flush()
+            answer = await AsyncRedisBackend(own).claims.claim("m", owner="me")
+            assert isinstance(answer, Claimed)
+        async with redis.asyncio.Redis(unix_socket_path=f"{server.socket}-none", retry=None) as nowhere:
+            with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+                await AsyncRedisBackend(nowhere).claims.get("m")
+        with pytest.raises(KeyError):
+            await AsyncRedisBackend(Broken()).claims.get("m")
+
+    asyncio.run(main())
+
+
+def test_error_that_is_not_the_clients_comes_through():
+    """A bug is not taken for a server that is away."""
+
+    class Broken:
+        def execute_command(self, *args, **options):
+            raise KeyError("no error of a client")
+
+    with pytest.raises(KeyError):
+        RedisBackend(Broken()).claims.get("m")
+
+
+@pytest.mark.parametrize(
+    ("findings", "level"),
+    [
+        (_memory({"used_memory": 1, "maxmemory": 0}), "ok"),
+        (_memory({"used_memory": 1, "maxmemory": 100}), "ok"),
+        (_memory({"used_memory": 90, "maxmemory": 100}), "warning"),
+        (_persistence({"aof_enabled": 1, "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}), "ok"),
+        (_persistence({"aof_enabled": 1, "aof_last_write_status": "err"}), "problem"),
+        (_persistence({"aof_enabled": 1, "aof_last_write_status": "ok", "loading": 1}), "problem"),
+        (_persistence({"aof_enabled": 0}), "warning"),
+        ([_clock(0.2)], "ok"),
+        ([_clock(-3600.0)], "warning"),
+    ],
+)
+def test_doctor_judges_what_the_server_tells(findings, level):
+    """The first thing that is said counts."""
+    assert level == findings[0].level
+
+
+def test_doctor_passes_on_what_is_no_error_of_the_client(server, monkeypatch):
+    """A bug is not taken for a server that is not well."""
+    monkeypatch.setattr(redis.Redis, "time", lambda _: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        diagnose(server.url)

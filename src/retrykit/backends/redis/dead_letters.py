@@ -74,7 +74,7 @@ class DeadLetters:
 
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> Flow[DeadLetterPage]:
         before = None if cursor is None else read_cursor(cursor)
-        rows, _ = yield from listed(self._space, query, limit + 1, before)
+        rows = yield from listed(self._space, query, limit + 1, before)
         letters = [letter for _, letter in rows[:limit]]
         return DeadLetterPage(letters, write_cursor(rows[limit - 1][0]) if len(rows) > limit else None)
 

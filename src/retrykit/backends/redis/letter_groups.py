@@ -100,7 +100,7 @@ def _muted(space: Space) -> Flow[set[str]]:
 
 def _group(space: Space, query: DeadLetterQuery, fingerprint: str, matching: int) -> Flow[DeadLetterGroup | None]:
     answer = yield from space.call(_GROUP, fingerprint)
-    newest, _ = yield from listed(space, attrs.evolve(query, fingerprint=fingerprint), SAMPLES)
+    newest = yield from listed(space, attrs.evolve(query, fingerprint=fingerprint), SAMPLES)
     if answer is None or not newest:
         return None
     now, raw, flat, first, latest, state, record = answer

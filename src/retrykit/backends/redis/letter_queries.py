@@ -31,55 +31,66 @@ _PAGE: Final = 200
 _CONDITIONS: Final = """
 local since, before = ARGV[2], ARGV[3]
 local is_windowed = since ~= '-inf' or before ~= '+inf'
-local names, values = {}, {}
-local source, size = base .. 'all', redis.call('ZCARD', base .. 'all')
+local all, dead, lists = base .. 'all', base .. 'dead', {}
+local source, size = all, redis.call('ZCARD', all)
 for at = 8, #ARGV, 2 do
   local key = base .. 'f:' .. ARGV[at] .. ':' .. ARGV[at + 1]
   local length = redis.call('ZCARD', key)
   if length <= size then source, size = key, length end
-  names[#names + 1], values[#values + 1] = ARGV[at], ARGV[at + 1]
+  lists[#lists + 1] = key
 end
-local first = tonumber(since == '-inf' and '-1e18' or since)
-local last = tonumber(before == '+inf' and '1e18' or before:sub(2))
-local function look(number, what)
-  if #names == 0 and not is_windowed and not what then return true end
-  local asked = {'at'}
-  for at = 1, #names do asked[at + 1] = names[at] end
-  if what then asked[#asked + 1] = what end
-  local found = redis.call('HMGET', base .. 'h:' .. number, unpack(asked))
-  local died = tonumber(found[1])
-  if not died or died < first or died >= last then return false end
-  for at = 1, #names do
-    if found[at + 1] ~= values[at] then return false end
+local inside = is_windowed and redis.call('ZCOUNT', dead, since, before) or math.huge
+local first = since == '-inf' and -1e18 or tonumber(since)
+local last = before == '+inf' and 1e18 or tonumber(before:sub(2))
+local function within(numbers, key, low, high)
+  local kept = {}
+  for from = 1, #numbers, 1000 do
+    local upto = math.min(from + 999, #numbers)
+    for at, score in ipairs(redis.call('ZMSCORE', key, unpack(numbers, from, upto))) do
+      local value = score and tonumber(score)
+      if value and value >= low and value < high then kept[#kept + 1] = numbers[from + at - 1] end
+    end
   end
-  return true, what and found[#asked], died
+  return kept
 end
-local inside = is_windowed and redis.call('ZCOUNT', base .. 'dead', since, before) or math.huge
+local function fitting(numbers, from)
+  for _, key in ipairs(lists) do
+    if key ~= from then numbers = within(numbers, key, -1e18, 1e18) end
+  end
+  if is_windowed and from ~= dead then numbers = within(numbers, dead, first, last) end
+  return numbers
+end
 """
 
 _LIST: Final = Script(
     _CONDITIONS
     + """
 local bound, batch, wanted = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-local candidates, goes_on
+local candidates, from, goes_on
+if #lists < 2 and not is_windowed then batch = math.min(batch, wanted) end
 if inside < size and inside <= batch then
-  candidates, goes_on = redis.call('ZRANGEBYSCORE', base .. 'dead', since, before), false
+  local younger = redis.call('ZRANGEBYSCORE', dead, since, before)
+  candidates, from, goes_on = {}, dead, false
+  for _, number in ipairs(younger) do
+    if tonumber(number) < tonumber(bound) then candidates[#candidates + 1] = number end
+  end
   table.sort(candidates, function(one, other) return one > other end)
 else
-  candidates = redis.call('ZREVRANGEBYSCORE', source, '(' .. bound, '-inf', 'LIMIT', 0, batch)
+  candidates, from = redis.call('ZREVRANGEBYSCORE', source, '(' .. bound, '-inf', 'LIMIT', 0, batch), source
   goes_on = #candidates == batch
 end
-local answer, found = {false}, 0
-for at, number in ipairs(candidates) do
-  if tonumber(number) < tonumber(bound) and look(number) then
+local answer, found, at = {false}, 0, 1
+while at <= #candidates and found < wanted do
+  local part = {unpack(candidates, at, math.min(at + 199, #candidates))}
+  at = at + #part
+  for _, number in ipairs(fitting(part, from)) do
     answer[#answer + 1] = number
     answer[#answer + 1] = redis.call('HGET', base .. 'h:' .. number, 'state')
     answer[#answer + 1] = redis.call('GET', base .. 'l:' .. number)
     found = found + 1
     if found == wanted then
-      if at < #candidates then goes_on = true end
-      candidates = {number}
-      break
+      answer[1] = number
+      return answer
     end
   end
 end
@@ -91,23 +102,22 @@ return answer
 _TALLY: Final = Script(
     _CONDITIONS
     + """
-local place, batch, what = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local place, batch, what, length = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local kind, from = place:match('^(%a)(.*)$')
 if not kind then
   kind, from = 'n', '1e18'
   if inside < size then kind, from = 'd', '0' end
 end
 local candidates
-if kind == 'd' then candidates = redis.call('ZRANGEBYSCORE', base .. 'dead', since, before, 'LIMIT', from, batch)
+if kind == 'd' then candidates = redis.call('ZRANGEBYSCORE', dead, since, before, 'LIMIT', from, batch)
 else candidates = redis.call('ZREVRANGEBYSCORE', source, '(' .. from, '-inf', 'LIMIT', 0, batch) end
 local counts = {}
-local length = tonumber(ARGV[7])
-local field = what ~= '' and what ~= 'at' and what or nil
-if what == 'at' then field = 'id' end
-for _, number in ipairs(candidates) do
-  local fits, value, died = look(number, field)
-  if fits then
-    if what == '' then value = '' elseif what == 'at' then value = int(math.floor(died / length)) end
+local fits = fitting(candidates, kind == 'd' and dead or source)
+if what == '' then counts[''] = #fits
+else
+  for _, number in ipairs(fits) do
+    local value = redis.call('HGET', base .. 'h:' .. number, what)
+    if value and what == 'at' then value = int(math.floor(value / length)) end
     if value then counts[value] = (counts[value] or 0) + 1 end
   end
 end
@@ -125,15 +135,13 @@ _OLD: Final = Script(
     _CONDITIONS
     + """
 local from, batch = tonumber(ARGV[4]), tonumber(ARGV[5])
-local candidates = redis.call('ZRANGEBYSCORE', base .. 'dead', since, before, 'LIMIT', from, batch)
+local candidates = redis.call('ZRANGEBYSCORE', dead, since, before, 'LIMIT', from, batch)
 local answer = {#candidates == batch and from + batch or false}
-for _, number in ipairs(candidates) do
-  if look(number) then
-    answer[#answer + 1] = number
-    if ARGV[6] == '1' then
-      answer[#answer + 1] = redis.call('HGET', base .. 'h:' .. number, 'state')
-      answer[#answer + 1] = redis.call('GET', base .. 'l:' .. number)
-    end
+for _, number in ipairs(fitting(candidates, dead)) do
+  answer[#answer + 1] = number
+  if ARGV[6] == '1' then
+    answer[#answer + 1] = redis.call('HGET', base .. 'h:' .. number, 'state')
+    answer[#answer + 1] = redis.call('GET', base .. 'l:' .. number)
   end
 end
 return answer
@@ -185,10 +193,8 @@ def _pairs(query: DeadLetterQuery) -> list[str]:
     return [part for pair in query.conditions().items() for part in pair]
 
 
-def listed(
-    space: Space, query: DeadLetterQuery, wanted: int, before: int | None = None
-) -> Flow[tuple[list[Row], bool]]:
-    """Return up to so many letters, the one put last first, and whether the walk could go on.
+def listed(space: Space, query: DeadLetterQuery, wanted: int, before: int | None = None) -> Flow[list[Row]]:
+    """Return up to so many letters, the one put last first.
 
     Args:
         space: where they are.
@@ -203,7 +209,7 @@ def listed(
         answer = yield from space.call(_LIST, *_window(query), bound, _BATCH, asked, "", *_pairs(query))
         rows += _matching(query, answer[1:])
         if answer[0] is None or len(rows) >= wanted:
-            return rows[:wanted], answer[0] is not None
+            return rows[:wanted]
         bound = answer[0]
 
 
@@ -214,7 +220,7 @@ def _matching(query: DeadLetterQuery, flat: Sequence[bytes]) -> list[Row]:
 
 
 def _all(space: Space, query: DeadLetterQuery) -> Flow[list[DeadLetter]]:
-    rows, _ = yield from listed(space, query, 10**15)
+    rows = yield from listed(space, query, 10**15)
     return [letter for _, letter in rows]
 
 
