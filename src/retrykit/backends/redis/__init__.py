@@ -63,10 +63,6 @@ class RedisBackend:
 
     Raises:
         ConfigurationError: the prefix is not allowed, or the client is an asynchronous one.
-
-    Example:
-        >>> import redis  # doctest: +SKIP
-        >>> backend = RedisBackend(redis.Redis(), prefix="mail")  # doctest: +SKIP
     """
 
     blocks = True
