@@ -20,6 +20,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 from tests.servers import valkey
 
@@ -80,3 +81,9 @@ class TestRedrives(Redis, RedriveStoreSuite): ...
 
 
 class TestAsyncRedrives(AsyncRedis, RedriveStoreSuite): ...
+
+
+class TestSignals(Redis, SignalStoreSuite): ...
+
+
+class TestAsyncSignals(AsyncRedis, SignalStoreSuite): ...

@@ -21,6 +21,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 from tests.servers import valkey
 
@@ -50,3 +51,6 @@ class TestRetries(Redis, RetryStoreSuite): ...
 
 
 class TestRedrives(Redis, RedriveStoreSuite): ...
+
+
+class TestSignals(Redis, SignalStoreSuite): ...

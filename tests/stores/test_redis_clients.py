@@ -18,6 +18,7 @@ import redis.asyncio
 from redis.sentinel import Sentinel
 
 from retrykit.backends import open_async_backend, open_backend
+from retrykit.backends.doctor import diagnose
 from retrykit.backends.redis import AsyncRedisBackend, RedisBackend
 from retrykit.errors import ConfigurationError, MissingExtraError
 from retrykit.machines import claim as machine
@@ -198,11 +199,30 @@ def test_success_is_four_round_trips_and_a_duplicate_one(client, monkeypatch):
     monkeypatch.setattr(
         type(client), "execute_command", lambda *args, **options: asked.append(args[1]) or real(*args, **options)
     )
-    held = backend.claims.claim("n", owner="me").record
+    held = backend.claims.claim("n", owner="me", fingerprint="payload").record
     begun = backend.claims.begin_send("n", held.seq, lease=30)
     backend.claims.settle(machine.sent(begun), held.seq)
     backend.deliveries.record(Delivery(message_id="n", status=DeliveryStatus.PROCESSING, updated_at=from_millis(0)))
     assert ["EVALSHA"] * 4 == asked
-    assert isinstance(backend.claims.claim("n", owner="other"), Done)
+    assert isinstance(backend.claims.claim("n", owner="other", fingerprint="payload"), Done)
     assert 5 == len(asked)
     assert isinstance(backend.claims.claim("new", owner="me"), Claimed)
+
+
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend, diagnose])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://me:secret/secret@host",
+        "redis://:secret#secret@host",
+        "redis://me:secret[@host",
+        "redis://me:secret\u2100@host",
+        "redis://me:secret@host/0?socket_timeout=secret",
+    ],
+)
+def test_url_that_cannot_be_read_shows_no_password(opener, url):
+    """Neither in words of this library's, nor in those of what read it."""
+    with pytest.raises(ConfigurationError, match=r"^the URL 'redis://\.\.\.' cannot be read: ") as caught:
+        opener(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from tests.capabilities import require
@@ -26,6 +27,7 @@ from retrykit.errors import StoreCorruptError, StoreUnavailableError
 from retrykit.machines import claim as machine
 from retrykit.message import Message
 from retrykit.stores import Claimed, Done
+from retrykit.stores.signals import Signals
 from retrykit.times import from_millis
 from tests.servers.valkey import Server
 
@@ -130,6 +132,45 @@ def test_record_that_cannot_be_read_is_named(client, backend):
     with pytest.raises(StoreCorruptError, match="the claim record of 'm' cannot be read"):
         backend.claims.get("m")
     assert b"no record" == client.get("{retrykit:claims}:r:m")
+
+
+def test_signals_that_cannot_be_read_are_named(client, backend):
+    """And changed by nobody."""
+    client.set("{retrykit:signals}:s:mail", "{}")
+    for touch in (backend.signals.get, lambda name: backend.signals.change(name, lambda _, __: Signals(name=name))):
+        with pytest.raises(StoreCorruptError, match="the signals 'mail' cannot be read"):
+            touch("mail")
+    assert b"{}" == client.get("{retrykit:signals}:s:mail")
+
+
+def test_signals_that_change_in_between_are_changed_again(client, backend):
+    """By the same function, of what stands there then: nothing that others counted is lost."""
+    other, asked = RedisBackend(client), []
+
+    def count(known, _):
+        asked.append(known)
+        if len(asked) == 1:
+            other.signals.change("mail", lambda _, __: Signals(name="mail", at=1))
+        return attrs.evolve(known or Signals(name="mail"), shift=5)
+
+    assert Signals(name="mail", at=1, shift=5) == backend.signals.change("mail", count) == other.signals.get("mail")
+    assert [None, Signals(name="mail", at=1)] == asked
+
+
+def test_signals_that_stay_as_they_are_are_not_written(client, backend):
+    """A monitor that has nothing to say costs the server no write."""
+    backend.signals.change("mail", lambda _, __: Signals(name="mail"))
+    before = client.info("persistence")["rdb_changes_since_last_save"]
+    assert Signals(name="mail") == backend.signals.change("mail", lambda known, _: known)
+    assert before == client.info("persistence")["rdb_changes_since_last_save"]
+
+
+def test_marks_that_cannot_be_read_are_named(client, backend):
+    """Not taken for those of a payload that is well."""
+    client.zadd("{retrykit:claims}:m:payload", {b"\xff": 1})
+    with pytest.raises(StoreCorruptError, match="what is noted of a payload cannot be read"):
+        backend.claims.claim("m", owner="me", fingerprint="payload")
+    assert backend.claims.get("m") is None
 
 
 def test_waiting_message_that_cannot_be_read_does_not_hold_up_others(client, backend, caplog):

@@ -1,4 +1,4 @@
-"""Backends: each holds the six stores in one place."""
+"""Backends: each holds the seven stores in one place."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ..clock import Clock, in_trio
 from ..errors import ConfigurationError
 from ..stores import AsyncBackend, Backend, as_async
 from .memory import MemoryBackend
+from .urls import shown
 
 __all__ = ["MemoryBackend", "open_async_backend", "open_backend"]
 
@@ -36,20 +37,20 @@ def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
         0
     """
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-        raise ConfigurationError(f"the URL is {url!r}; {_ALLOWED}; for a path use SQLiteBackend(path)")
+        raise ConfigurationError(f"the URL is {shown(url)}; {_ALLOWED}; for a path use SQLiteBackend(path)")
     scheme, separator, rest = url.partition("://")
     if not separator:
-        raise ConfigurationError(f"the URL is {url!r}; {_ALLOWED}")
+        raise ConfigurationError(f"the URL is {shown(url)}; {_ALLOWED}")
     if scheme == "memory":
         return MemoryBackend(clock=clock)
     if scheme == "sqlite":
         if "?" in rest:
             raise ConfigurationError(
-                f"the URL {url!r} has options; {_ALLOWED}; for options use SQLiteBackend(path, ...)"
+                f"the URL {shown(url)} has options; {_ALLOWED}; for options use SQLiteBackend(path, ...)"
             )
         path = unquote(rest.removeprefix("/"))
         if not rest.startswith("/") or not path:
-            raise ConfigurationError(f"the URL {url!r} names no file; {_ALLOWED}")
+            raise ConfigurationError(f"the URL {shown(url)} names no file; {_ALLOWED}")
         from .sqlite import SQLiteBackend  # sqlite3 is loaded only when it is used
 
         return SQLiteBackend(path, clock=clock)
@@ -57,7 +58,7 @@ def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
         from .redis import RedisBackend
 
         return RedisBackend.from_url(url, clock=clock)
-    raise ConfigurationError(f"the URL {url!r} names the unknown backend {scheme!r}; {_ALLOWED}")
+    raise ConfigurationError(f"the URL {shown(url)} names the unknown backend {shown(scheme)}; {_ALLOWED}")
 
 
 def open_async_backend(url: str, *, clock: Clock | None = None) -> AsyncBackend:

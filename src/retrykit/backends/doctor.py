@@ -12,6 +12,7 @@ from typing import Final, cast
 import attrs
 
 from ..errors import ConfigurationError
+from .urls import shown
 
 __all__ = ["Finding", "Level", "diagnose", "latency"]
 
@@ -57,7 +58,7 @@ def diagnose(url: str) -> Sequence[Finding]:
     """
     scheme = url.partition("://")[0]
     if scheme not in _DOCTORS:
-        raise ConfigurationError(f"the backend {scheme!r} cannot be looked at; allowed are {', '.join(_DOCTORS)}")
+        raise ConfigurationError(f"the backend {shown(scheme)} cannot be looked at; allowed are {', '.join(_DOCTORS)}")
     module = importlib.import_module(_DOCTORS[scheme], __package__)
     return cast("Callable[[str], Sequence[Finding]]", module.diagnose)(url)
 

@@ -1,4 +1,4 @@
-"""The Redis and Valkey backend: all six stores on one server, for a fleet of processes on many machines.
+"""The Redis and Valkey backend: all seven stores on one server, for a fleet of processes on many machines.
 
 Each step of an operation is one Lua script, so it is atomic, and may be repeated: a client may retry commands by itself. Time is the
 server's, so that no worker's clock matters. The keys of each store share a hash tag: in a cluster a store lives on one node.
@@ -23,6 +23,8 @@ from ...stores.dead_letters import AsyncDeadLetterStore, DeadLetterStore
 from ...stores.deliveries import AsyncDeliveryStore, DeliveryStore
 from ...stores.redrives import AsyncRedriveStore, RedriveStore
 from ...stores.retries import AsyncRetryStore, RetryStore
+from ...stores.signals import AsyncSignalStore, SignalStore
+from ..urls import shown
 from .circuits import Circuits
 from .claims import Claims
 from .commands import Space
@@ -31,6 +33,7 @@ from .deliveries import Deliveries
 from .drivers import Client, bound, driver, driver_async
 from .redrives import Redrives
 from .retries import Retries
+from .signals import SignalRecords
 
 __all__ = ["AsyncRedisBackend", "RedisBackend", "connect"]
 
@@ -40,7 +43,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class _Flows:
-    """The flows of the six stores."""
+    """The flows of the seven stores."""
 
     def __init__(self, prefix: str, clock: Clock | None) -> None:
         if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
@@ -51,10 +54,11 @@ class _Flows:
         self.deliveries: Final = Deliveries(Space(prefix, "deliveries", clock))
         self.circuits: Final = Circuits(Space(prefix, "circuits", clock))
         self.redrives: Final = Redrives(Space(prefix, "redrives", clock))
+        self.signals: Final = SignalRecords(Space(prefix, "signals", clock))
 
 
 class RedisBackend:
-    """Six stores on a Redis or Valkey server, safe for many threads, processes and machines.
+    """Seven stores on a Redis or Valkey server, safe for many threads, processes and machines.
 
     Args:
         client: redis-py's ``Redis`` (also one of Sentinel's ``master_for``) or ``RedisCluster``; it is yours, and stays open.
@@ -81,6 +85,7 @@ class RedisBackend:
         self.deliveries: DeliveryStore = bound(DeliveryStore, flows.deliveries, run)
         self.circuits: CircuitStore = bound(CircuitStore, flows.circuits, run)
         self.redrives: RedriveStore = bound(RedriveStore, flows.redrives, run)
+        self.signals: SignalStore = bound(SignalStore, flows.signals, run)
         self._owned: Any = None
 
     @classmethod
@@ -131,6 +136,7 @@ class AsyncRedisBackend:
         self.deliveries: AsyncDeliveryStore = bound(AsyncDeliveryStore, flows.deliveries, run)
         self.circuits: AsyncCircuitStore = bound(AsyncCircuitStore, flows.circuits, run)
         self.redrives: AsyncRedriveStore = bound(AsyncRedriveStore, flows.redrives, run)
+        self.signals: AsyncSignalStore = bound(AsyncSignalStore, flows.signals, run)
         self._owned: Any = None
 
     @classmethod
@@ -162,15 +168,20 @@ def connect(url: str, module: str) -> tuple[Any, str]:
         MissingExtraError: redis-py is not installed.
         ConfigurationError: the URL is not allowed.
     """
-    own, prefix = _split(url)
     try:
         library = importlib.import_module(module)
     except ModuleNotFoundError:
         raise MissingExtraError("redis", "redis") from None
     try:
+        own, prefix = _split(url)
         return library.Redis.from_url(own), prefix
-    except (TypeError, ValueError) as error:  # the URL may hold a password, and is not repeated
-        raise ConfigurationError(f"the URL of the server cannot be read: {error}") from None
+    except (TypeError, ValueError) as error:
+        said = str(error)
+        why = said if said.startswith("Invalid value for") else "a part is wrong, or stands where it is not allowed"
+        raise ConfigurationError(  # other errors quote what may be a part of the password
+            f"the URL {shown(url)} cannot be read: {why}; allowed is what redis-py takes; in a password write '/', '?', '#', '@' "
+            "and ':' as '%2F', '%3F', '%23', '%40' and '%3A'"
+        ) from None
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The claim records on the server: one value for each, its head what scripts look at, then the rest as JSON.
 
 The head is ``state seq deadline opened_at not_before settled_at`` and a line feed; what is not there is ``-``. Of a lease the JSON
-has the owner, and the head the deadline that counts.
+has the owner, and the head the deadline that counts, with a ``+`` where it was renewed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Any, Final, TypeVar, cast
 import attrs
 
 from ... import codec
+from ...decision import DispositionKind
 from ...machines import claim as machine
+from ...machines import poison
 from ...message import CALL_MARK
 from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimTerms, ReopenTerms
 from ...times import from_millis, later, to_millis
 from .commands import Command, Flow, Script, Space, millis
 from .damage import readable
+from .marks import PURGE_MARKS, marking, read_marks, writes_marks
 
 __all__ = ["Claims"]
 
@@ -27,11 +30,12 @@ T = TypeVar("T")
 _CLAIM: Final = Script("""
 local key = base .. 'r:' .. ARGV[2]
 local seen = redis.call('GET', key)
-if seen then return {now, seen} end
+local marks = ARGV[7] ~= '' and redis.call('ZRANGE', base .. 'm:' .. ARGV[7]:sub(2), 0, -1, 'WITHSCORES') or {}
+if seen or #marks > 0 then return {now, seen, marks} end
 local deadline = int(later(ARGV[4]))
 redis.call('SET', key, ARGV[3] .. ' 1 ' .. deadline .. ' ' .. int(now) .. ' - -\\n' .. ARGV[5])
 if ARGV[6] == '1' then redis.call('ZADD', base .. 'unsettled', deadline, ARGV[2]) end
-return {now, false}
+return {now, 1, marks}
 """)
 
 _RENEW: Final = Script("""
@@ -45,7 +49,7 @@ if ARGV[5] == '1' then
   state = 'sending'
 end
 deadline = int(later(ARGV[4]))
-local record = state .. ' ' .. seq .. ' ' .. deadline .. ' ' .. seen:sub(rest)
+local record = state .. ' ' .. seq .. ' ' .. deadline .. '+ ' .. seen:sub(rest)
 redis.call('SET', key, record)
 if state ~= 'claimed' and ARGV[6] == '1' then redis.call('ZADD', base .. 'unsettled', deadline, ARGV[2]) end
 return record
@@ -66,6 +70,10 @@ end
 redis.call('SET', key, ARGV[6] .. ' ' .. due .. ' ' .. done .. '\\n' .. ARGV[7])
 if ARGV[8] == '1' then redis.call('ZADD', base .. 'unsettled', due, ARGV[2])
 else redis.call('ZREM', base .. 'unsettled', ARGV[2]) end
+if ARGV[9] ~= '' then
+  redis.call('DEL', base .. 'm:' .. ARGV[9]:sub(2))
+  redis.call('ZREM', base .. 'marked', ARGV[9]:sub(2))
+end
 return {now, 1}
 """)
 
@@ -73,14 +81,17 @@ _UNSETTLED: Final = Script(
     "return redis.call('ZRANGEBYSCORE', base .. 'unsettled', '-inf', int(now), 'LIMIT', 0, ARGV[2])"
 )
 
-_PURGE: Final = Script("""
+_PURGE: Final = Script(
+    PURGE_MARKS
+    + """
 local old = redis.call('ZRANGEBYSCORE', base .. 'settled', '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[3])
 for _, id in ipairs(old) do
   redis.call('DEL', base .. 'r:' .. id)
   redis.call('ZREM', base .. 'settled', id)
 end
 return #old
-""")
+"""
+)
 
 
 class Claims:
@@ -92,17 +103,35 @@ class Claims:
     def _claim(
         self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
     ) -> Flow[ClaimAnswer]:
+        marks = machine.NO_MARKS
+
         def take(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord, ClaimAnswer]:
-            return machine.take(record, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now)
+            return machine.take(
+                record,
+                key,
+                fingerprint=fingerprint,
+                owner=owner,
+                lease=lease,
+                terms=terms,
+                now=now,
+                marks=marks,
+            )
 
         first, _ = take(None, from_millis(0))
-        at, raw = yield from self._space.call(
-            _CLAIM, key, first.state.value, millis(lease), _rest(first), terms.sending and not first.is_call
+        at, seen, flat = yield from self._space.call(
+            _CLAIM,
+            key,
+            first.state.value,
+            millis(lease),
+            _rest(first),
+            terms.sending and not first.is_call,
+            f"+{fingerprint}" if poison.has_marks(key, fingerprint) else "",
         )
         now = from_millis(at)
-        if raw is None:
+        if seen == 1:
             return take(None, now)[1]
-        return (yield from self._alter(key, take, (now, raw)))
+        marks = read_marks(flat)
+        return (yield from self._alter(key, take, (now, seen)))
 
     def _claim_unknown(self, key: str, owner: str, lease: float) -> Flow[ClaimRecord | None]:
         def take(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord | None, ClaimRecord | None]:
@@ -123,7 +152,17 @@ class Claims:
         return None if raw is None else _read(key, raw)
 
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> Flow[ClaimRecord | None]:
+        failed = attrs.evolve(record.counters, failed=record.counters.failed - 1)
+        is_sent = record.disposition is DispositionKind.SENT
+        if not is_sent and writes_marks(record, attrs.evolve(record, counters=failed), record.opened_at):
+
+            def write(before: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord | None, ClaimRecord | None]:
+                after = machine.write(before, record, token, delay=delay, now=now)
+                return after, after
+
+            return (yield from self._alter(record.key, write))
         waits = record.state in (ClaimState.WAITING, ClaimState.UNKNOWN)
+        cleared = poison.cleared(None, record) if is_sent else ()
         at, seen = yield from self._space.call(
             _SETTLE,
             record.key,
@@ -133,6 +172,7 @@ class Claims:
             _front(record),
             _rest(record),
             record.state is ClaimState.UNKNOWN and not record.is_call,
+            f"+{cleared[0]}" if cleared else "",
         )
         now = from_millis(at)
         if seen == 1:
@@ -181,7 +221,9 @@ class Claims:
         def judge(raw: bytes | None, now: datetime) -> tuple[Sequence[Command], T]:
             before = _read(key, raw)
             after, answer = change(before, now)
-            return ([] if after is None or after is before else _writing(after)), answer
+            if after is None or after is before:
+                return [], answer
+            return [*_writing(after), *marking(before, after, now)], answer
 
         return self._space.alter(f"r:{key}", judge, seen=seen)
 
@@ -242,7 +284,11 @@ def _read(key: str, raw: bytes | None) -> ClaimRecord | None:
         fields = cast("dict[str, Any]", codec.decode(rest))
         lease = fields.pop("lease")
         if lease is not None:
-            lease[1:3] = int(seq), int(deadline)
+            lease[1:3] = int(seq), int(deadline.rstrip("+"))
+            if deadline.endswith("+"):
+                del lease[4:]  # what was said of a holder that lives after all
+            if seq == "1":  # of the first hold the head tells when it began
+                lease[3] = int(opened)
         return ClaimRecord.from_dict(
             {
                 **fields,
