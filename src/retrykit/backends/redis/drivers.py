@@ -52,6 +52,7 @@ def driver_async(client: Client) -> Callable[[Flow[T]], Awaitable[T]]:
     """Return a coroutine function that runs a flow on an asynchronous client."""
 
     async def run(flow: Flow[T]) -> T:
+        """Return the answer of a flow."""
         reply: Any = None
         try:
             while True:
