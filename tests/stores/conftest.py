@@ -19,7 +19,8 @@ def pytest_collection_modifyitems(config, items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
-    sequences of operations do within transactions of the application's: the statements are the same as outside of them.
+    sequences of operations do within transactions of the application's: the statements are the same as outside of them. The same
+    on a server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a thread.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -38,6 +39,11 @@ def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
     if item.path.name == "test_sqlite_joined_suites.py":
         return "process" in item.name or item.name.startswith("test_any_")
+    is_long = "process" in item.name or item.name.startswith("test_any_")
+    if item.path.name == "test_redis.py":
+        return "trio" in item.name or ("asyncio" in item.name and is_long)
+    if item.path.name == "test_redis_6.py":
+        return is_long
     return "process" in item.name and "trio" in item.name
 
 

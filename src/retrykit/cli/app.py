@@ -14,6 +14,7 @@ from .demo import demo
 from .dlq import dlq
 from .dlq_change import discard, edit, export, import_
 from .dlq_redrive import audit, plan, redrive, redrives
+from .doctor import doctor
 from .output import Unusable
 from .pauses import pause, pauses, resume
 from .policy import lint, policy
@@ -55,7 +56,21 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (alerts, classify, deliveries, demo, dlq, lint, pause, pauses, policy, reconcile, resume, runbook):
+for command in (
+    alerts,
+    classify,
+    deliveries,
+    demo,
+    dlq,
+    doctor,
+    lint,
+    pause,
+    pauses,
+    policy,
+    reconcile,
+    resume,
+    runbook,
+):
     app.add_command(command)
 for command in (audit, discard, edit, export, import_, plan, redrive, redrives):
     dlq.add_command(command)

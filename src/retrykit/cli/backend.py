@@ -18,7 +18,7 @@ from ..stores import Backend
 from ..tables import as_table, parse_table
 from .output import Unusable
 
-__all__ = ["given", "opened", "with_backend"]
+__all__ = ["given", "needed", "opened", "with_backend"]
 
 _SQLITE: Final = "sqlite:///"
 
@@ -36,11 +36,7 @@ def with_backend(command: F) -> F:
 @contextmanager
 def opened(url: str | None) -> Generator[Backend]:
     """Open the backend of a URL for a command; what goes wrong with it ends the command with exit code 2."""
-    if url is None:
-        raise click.UsageError(
-            "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
-            "pyproject.toml"
-        )
+    url = needed(url)
     file = Path(url.removeprefix(_SQLITE))
     if url.startswith(_SQLITE) and not file.is_file():
         raise Unusable(f"there is no file {str(file)!r}; a service makes it when it starts")
@@ -79,6 +75,16 @@ def given(*options: str) -> str:
             value = context.meta.get(f"retrykit.{name}", context.params[name])
             said += f" --{name}" if value is True else f" --{name} {shlex.quote(str(value))}"
     return said
+
+
+def needed(url: str | None) -> str:
+    """Return the URL that a command was given, or end it with exit code 2."""
+    if url is None:
+        raise click.UsageError(
+            "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
+            "pyproject.toml"
+        )
+    return url
 
 
 def _of_project() -> str | None:
