@@ -16,6 +16,7 @@ from retrykit.events import (
     OutcomeVerified,
     PublishFailed,
     RedriveChanged,
+    ShutdownChanged,
     UnknownCode,
 )
 from retrykit.failure import ErrorClass, Failure, Outcome
@@ -64,5 +65,6 @@ EVENTS: tuple[Event, ...] = (
     OutcomeVerified(at=AT, message_id="welcome-17", accepted=True),
     PublishFailed(at=AT, message_id="welcome-17", error=f"ConnectionError: not for {ADDRESS}"),
     RedriveChanged(at=AT, redrive_id="r-1", state="stopped", note="too many failed"),
+    ShutdownChanged(at=AT, state="done", reason="SIGTERM", finished=3, handed_back=2),
     UnknownCode(at=AT, code="X-99", provider="ses", failure=failure()),
 )

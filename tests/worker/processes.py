@@ -23,11 +23,11 @@ class Worker:
         self.said: list[str] = []
 
     def wait_until(self, line: str) -> None:
-        """Read until it says a line."""
+        """Read until it says a line, or one that begins so where a blank ends it."""
         assert self._process.stdout is not None
         for said in self._process.stdout:
             self.said.append(said.strip())
-            if self.said[-1] == line:
+            if self.said[-1] == line or (line.endswith(" ") and self.said[-1].startswith(line)):
                 return
         raise AssertionError(f"it ended: {self.end()}")
 

@@ -58,6 +58,7 @@ class LogListener:
     a bounce; other changes of breakers and redrives        info
     a failed attempt; an unknown outcome that was asked for info
     a message that is sent, waits, or is a duplicate        nothing
+    a process that stops: its shutdown logs that itself     nothing
     ======================================================= =======
 
     Args:

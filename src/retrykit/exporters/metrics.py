@@ -25,6 +25,7 @@ from ..events import (
     OutcomeVerified,
     PublishFailed,
     RedriveChanged,
+    ShutdownChanged,
     UnknownCode,
 )
 from ..failure import BUILT_IN_CLASSES
@@ -109,6 +110,13 @@ METRICS: Final = (
         labels=("state",),
         values=("running", "paused", "stopped", "done"),
     ),
+    Metric(
+        name="shutdown.steps",
+        text="Steps of processes that were told to stop",
+        labels=("state",),
+        values=("quiet", "handing_back", "done"),
+    ),
+    Metric(name="messages.handed_back", text="Messages that processes gave back unfinished when they stopped"),
     Metric(name="breaker.changes", text="Breakers that came into a state", labels=("breaker", "state")),
 )
 
@@ -144,6 +152,7 @@ class EventMetrics:
             OutcomeVerified: self._verified,
             PublishFailed: lambda _: iter((("publish.failures", 1, ()),)),
             RedriveChanged: lambda event: iter((("redrive.changes", 1, (self._redrive_state(event.state),)),)),
+            ShutdownChanged: self._shutdown,
             UnknownCode: self._unknown_code,
         }
 
@@ -176,6 +185,11 @@ class EventMetrics:
         if name != OTHER:
             self.breakers[name] = event.after
         yield "breaker.changes", 1, (name, event.after)
+
+    def _shutdown(self, event: ShutdownChanged) -> Iterator[Measurement]:
+        yield "shutdown.steps", 1, (event.state,)
+        if event.state == "done" and event.handed_back:
+            yield "messages.handed_back", event.handed_back, ()
 
     def _verified(self, event: OutcomeVerified) -> Iterator[Measurement]:
         if event.error is not None:
