@@ -25,7 +25,7 @@ from .letter_rows import delete_oldest, fill, find, insert, is_unfilled, read
 from .letter_sums import add_up, add_up_when_due, breakdown, count, over_time
 from .letter_tables import DAY, HOUR, MINUTE
 from .rows import between, joined, text
-from .spans import window
+from ..spans import window
 
 __all__ = ["DeadLetters"]
 

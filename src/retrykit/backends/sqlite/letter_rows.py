@@ -15,7 +15,7 @@ from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
 from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND, SPANS
 from .rows import DAMAGE, Condition, between, equal, joined, optional_text, readable, text
-from .spans import pieces, window
+from ..spans import pieces, window
 
 __all__ = ["Found", "delete_oldest", "fill", "find", "insert", "is_unfilled", "read"]
 

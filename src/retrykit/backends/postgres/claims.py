@@ -1,0 +1,154 @@
+"""The claim records: JSON, beside it the columns that PostgreSQL itself writes.
+
+The instants of a record stand in columns, so that a claim that is free, the mark before the send, a renewal and a settlement are one
+statement each, by the server's clock. What is judged by more than its token goes through `records.Records.change`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
+
+from ... import codec
+from ...machines import claim as machine
+from ...message import CALL_MARK
+from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimTerms, ReopenTerms
+from ...times import from_millis, later, to_millis
+from .records import Records
+from .statements import NOW, Flow, Statement
+
+__all__ = ["Claims"]
+
+_COLUMNS: Final = "state, seq, lease_until, opened_at, not_before, settled_at, record"
+_DAWN: Final = from_millis(0)
+
+
+def _millis(delay: float) -> int:
+    """Return a delay as the whole milliseconds that `later` adds."""
+    return to_millis(later(_DAWN, delay))
+
+
+def _optional(instant: datetime | None) -> int | None:
+    return None if instant is None else to_millis(instant)
+
+
+def _read(state: str, seq: int, lease_until: int | None, opened: int, due: int | None, settled: int | None, record: str) -> ClaimRecord:
+    fields = cast("dict[str, Any]", codec.decode(record))
+    lease = None if lease_until is None else [*fields["lease"][:2], lease_until]
+    columns = {"state": state, "seq": seq, "lease": lease, "opened_at": opened, "not_before": due, "settled_at": settled}
+    return ClaimRecord.from_dict(fields | columns)
+
+
+def _write(record: ClaimRecord) -> Mapping[str, object]:
+    return {
+        "state": record.state.value,
+        "seq": record.seq,
+        "lease_until": None if record.lease is None else to_millis(record.lease.deadline),
+        "opened_at": to_millis(record.opened_at),
+        "not_before": _optional(record.not_before),
+        "settled_at": _optional(record.settled_at),
+        "is_call": record.key.startswith(CALL_MARK),
+        "record": codec.encode(record.to_dict()).decode("ascii"),
+    }
+
+
+_RECORDS: Final = Records("claims", "key", _COLUMNS, read=_read, write=_write, what="the claim record of")
+
+_CLAIM: Final = f"""
+    WITH the AS MATERIALIZED (SELECT {NOW} AS ms), fresh AS (
+        INSERT INTO retrykit.claims (key, state, seq, lease_until, opened_at, is_call, record)
+            SELECT %(key)s, %(state)s, %(seq)s, least(the.ms + %(lease)s::bigint, %(last)s::bigint), the.ms, %(is_call)s, %(record)s FROM the
+        ON CONFLICT DO NOTHING RETURNING version)
+    SELECT the.ms, (SELECT version FROM fresh), stored.* FROM the LEFT JOIN
+        (SELECT version AS seen, {_COLUMNS} FROM retrykit.claims WHERE key = %(key)s) AS stored ON true
+"""
+_HELD: Final = "key = %(key)s AND seq = %(token)s AND lease_until IS NOT NULL"
+_UNTIL: Final = f"lease_until = least({NOW} + %(lease)s::bigint, %(last)s::bigint), version = DEFAULT"
+_RENEW: Final = f"UPDATE retrykit.claims SET {_UNTIL} WHERE {_HELD} RETURNING {_COLUMNS}"
+_BEGIN_SEND: Final = (
+    f"UPDATE retrykit.claims SET state = 'sending', {_UNTIL} WHERE {_HELD} AND state IN ('claimed', 'sending') "
+    f"RETURNING {_COLUMNS}"
+)
+_SETTLE: Final = f"""
+    UPDATE retrykit.claims SET state = %(state)s, seq = %(seq)s, lease_until = %(lease_until)s, opened_at = %(opened_at)s,
+        not_before = CASE WHEN %(state)s IN ('waiting', 'unknown') THEN least({NOW} + %(delay)s::bigint, %(last)s::bigint) END,
+        settled_at = CASE WHEN %(state)s = 'done' THEN {NOW} END, record = %(record)s, version = DEFAULT
+    WHERE {_HELD} RETURNING {_COLUMNS}
+"""
+_LAST: Final = to_millis(later(_DAWN, float("1e300")))
+"""The last instant that there is; leases and waits end by then."""
+
+
+class Claims:
+    """The claim records."""
+
+    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> Flow[ClaimAnswer]:
+        def judged(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord, ClaimAnswer]:
+            return machine.take(record, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now)
+
+        new, _ = judged(None, _DAWN)
+        values = {"key": key, **_write(new), "lease": _millis(lease), "last": _LAST}
+        while True:
+            ((ms, fresh, version, *row),) = yield Statement(_CLAIM, values)
+            now = from_millis(ms)
+            if fresh is not None:
+                return judged(None, now)[1]
+            if version is None:
+                continue  # somebody's record came after this statement had begun
+            before = _RECORDS.read(key, row)
+            after, answer = judged(before, now)
+            if after is before or (yield from _RECORDS.save(key, after, version)):
+                return answer
+
+    def _claim_unknown(self, key: str, owner: str, lease: float) -> Flow[ClaimRecord | None]:
+        return _RECORDS.change(key, lambda record, now: machine.take_unknown(record, owner=owner, lease=lease, now=now))
+
+    def _begin_send(self, key: str, token: int, lease: float) -> Flow[ClaimRecord | None]:
+        return self._held(_BEGIN_SEND, key, token, lease)
+
+    def _renew(self, key: str, token: int, lease: float) -> Flow[ClaimRecord | None]:
+        return self._held(_RENEW, key, token, lease)
+
+    def _held(self, sql: str, key: str, token: int, lease: float) -> Flow[ClaimRecord | None]:
+        rows = yield Statement(sql, {"key": key, "token": token, "lease": _millis(lease), "last": _LAST})
+        return _RECORDS.read(key, rows[0]) if rows else None
+
+    def _settle(self, record: ClaimRecord, token: int, delay: float) -> Flow[ClaimRecord | None]:
+        values = {"key": record.key, **_write(record), "token": token, "delay": _millis(delay), "last": _LAST}
+        rows = yield Statement(_SETTLE, values)
+        if rows:
+            return _RECORDS.read(record.key, rows[0])
+        stored, _, now = yield from _RECORDS.load(record.key)
+        held = stored is not None and stored.seq == token and stored.lease is not None
+        return None if held else machine.write(stored, record, token, delay=delay, now=now)
+
+    def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> Flow[ClaimRecord | None]:
+        return _RECORDS.change(
+            key, lambda record, now: machine.confirm(record, key, provider=provider, provider_id=provider_id, now=now)
+        )
+
+    def _cancel(self, key: str) -> Flow[ClaimRecord | None]:
+        return _RECORDS.change(key, lambda record, now: machine.cancel(record, key, now=now))
+
+    def _reopen(self, key: str, terms: ReopenTerms) -> Flow[ClaimRecord | None]:
+        return _RECORDS.change(key, lambda record, now: machine.reopen(record, key, terms, now=now))
+
+    def _get(self, key: str) -> Flow[ClaimRecord | None]:
+        record, _, _ = yield from _RECORDS.load(key)
+        return record
+
+    def _unsettled(self, limit: int) -> Flow[Sequence[str]]:
+        rows = yield Statement(
+            f"SELECT key FROM retrykit.claims WHERE unsettled_at <= {NOW} ORDER BY unsettled_at, key LIMIT %(limit)s",
+            {"limit": limit},
+        )
+        return [key for (key,) in rows]
+
+    def _purge(self, before: datetime, limit: int) -> Flow[int]:
+        rows = yield Statement(
+            "DELETE FROM retrykit.claims WHERE key IN (SELECT key FROM retrykit.claims WHERE settled_at < %(before)s::bigint "
+            "AND state = 'done' ORDER BY settled_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED) RETURNING true",
+            {"before": to_millis(before), "limit": limit},
+        )
+        return len(rows)
