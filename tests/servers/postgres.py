@@ -7,10 +7,8 @@ that tests start find it by an environment variable.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -48,8 +46,13 @@ def _binaries() -> Path:
     return Path(found.origin).parent / "pginstall" / "bin"
 
 
-def _dies_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG, after the change of user, which clears it
+_GUARD = """
+read _
+pid=$(head -n 1 "$0/data/postmaster.pid") && kill -QUIT "$pid"
+for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$pid" && sleep 0.2; done
+rm -rf "$0"
+"""
+"""Waits until nobody holds the other end of its input any more, then ends the server and removes its folder."""
 
 
 class Server:
@@ -74,6 +77,9 @@ class Server:
         done = subprocess.run(initdb, capture_output=True, text=True, check=False, **self._context())
         assert done.returncode == 0, done.stderr
         self.start()
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, self._folder], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         atexit.register(self._end, os.getpid())
         if shared:
             os.environ[_VARIABLE] = self.dsn
@@ -90,7 +96,6 @@ class Server:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            preexec_fn=_dies_with_parent,  # noqa: PLW1509 - this process has one thread when a server is started
             start_new_session=True,
             **self._context(),
         )
@@ -112,9 +117,9 @@ class Server:
 
     def _end(self, pid: int) -> None:
         if pid == os.getpid():  # a forked child ends as well
-            if self._process.poll() is None:
-                self.stop()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._guard.stdin.close()
+            self._process.wait()
+            self._guard.wait()
 
 
 class Schemas:

@@ -19,7 +19,9 @@ def pytest_collection_modifyitems(config, items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
-    sequences of operations do within transactions of the application's: the statements are the same as outside of them.
+    sequences of operations do within transactions of the application's: the statements are the same as outside of them. What
+    PostgreSQL does with random sequences, each of which needs tables of its own, and what it does under trio, where its stores are
+    the synchronous ones.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -36,8 +38,10 @@ def pytest_collection_modifyitems(config, items):
 
 def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
-    if item.path.name == "test_sqlite_joined_suites.py":
+    if item.path.name in ("test_sqlite_joined_suites.py", "test_postgres_joined_suites.py"):
         return "process" in item.name or item.name.startswith("test_any_")
+    if item.path.name == "test_postgres.py":
+        return item.name.startswith("test_any_") or "[trio" in item.name
     return "process" in item.name and "trio" in item.name
 
 
