@@ -72,13 +72,24 @@ class Server:
         self._environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
         self._settings = {**_SETTINGS, "unix_socket_directories": str(self._folder), **settings}
         self.dsn = f"host={self._folder} user=postgres dbname=postgres"
-        initdb = [_binaries() / "initdb", "--pgdata", self._folder / "data", "--username", "postgres", "--auth", "trust"]
+        initdb = [
+            _binaries() / "initdb",
+            "--pgdata",
+            self._folder / "data",
+            "--username",
+            "postgres",
+            "--auth",
+            "trust",
+        ]
         initdb += ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"]
         done = subprocess.run(initdb, capture_output=True, text=True, check=False, **self._context())
         assert done.returncode == 0, done.stderr
         self.start()
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, self._folder], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+            ["/bin/sh", "-c", _GUARD, self._folder],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         atexit.register(self._end, os.getpid())
         if shared:
@@ -157,7 +168,9 @@ class Schemas:
     def _empty(self, schema: str) -> None:
         with psycopg.connect(dsn(), autocommit=True) as db:
             db.execute("SET session_replication_role = replica")  # no triggers
-            rows = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'versions'", [schema])
+            rows = db.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'versions'", [schema]
+            )
             db.execute("; ".join(f'DELETE FROM "{schema}".{table}' for (table,) in rows))
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from ..clock import Clock
+from ..clock import Clock, in_trio
 from ..errors import ConfigurationError
 from ..stores import AsyncBackend, Backend, as_async
 from .memory import MemoryBackend
 
 __all__ = ["MemoryBackend", "open_async_backend", "open_backend"]
 
-_ALLOWED = "allowed are 'memory://', 'sqlite:///relative/file.db' and 'sqlite:////absolute/file.db'"
+_ALLOWED = "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db' and 'postgresql://host/database'"
+_POSTGRES = ("postgresql", "postgres")
 
 
 def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
     """Open the backend that a URL names.
 
     Args:
-        url: ``memory://``, or ``sqlite:///`` and a file (a fourth slash makes the path absolute).
+        url: ``memory://``; ``sqlite:///`` and a file (a fourth slash makes the path absolute); or ``postgresql://`` as libpq takes
+            it, where ``?schema=name`` names another schema than ``retrykit``.
         clock: where the time comes from; None: the clock in force when a store is used.
 
     Raises:
         ConfigurationError: the URL names no backend.
+        MissingExtraError: it names one whose extra is not installed.
         StoreError: the backend cannot be opened.
 
     Example:
@@ -48,11 +51,18 @@ def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
         from .sqlite import SQLiteBackend  # sqlite3 is loaded only when it is used
 
         return SQLiteBackend(path, clock=clock)
+    if scheme in _POSTGRES:
+        from .postgres import PostgresBackend  # needs the extra
+
+        dsn, schema = read_postgres_url(url)
+        return PostgresBackend(dsn, schema=schema, clock=clock)
     raise ConfigurationError(f"the URL {url!r} names the unknown backend {scheme!r}; {_ALLOWED}")
 
 
 def open_async_backend(url: str, *, clock: Clock | None = None) -> AsyncBackend:
     """Open the backend that a URL names, for asynchronous callers under asyncio or trio.
+
+    PostgreSQL's own driver works under asyncio; in a trio run the synchronous one is called in a thread.
 
     Args:
         url: as for `open_backend`.
@@ -62,4 +72,18 @@ def open_async_backend(url: str, *, clock: Clock | None = None) -> AsyncBackend:
         ConfigurationError: the URL names no backend.
         StoreError: the backend cannot be opened.
     """
+    if isinstance(url, str) and url.partition("://")[0] in _POSTGRES and not in_trio():
+        from .postgres import AsyncPostgresBackend
+
+        dsn, schema = read_postgres_url(url)
+        return AsyncPostgresBackend(dsn, schema=schema, clock=clock)
     return as_async(open_backend(url, clock=clock))
+
+
+def read_postgres_url(url: str) -> tuple[str, str]:
+    """Return the address of a server as libpq takes it, and the schema."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    schema = dict(options).get("schema", "retrykit")
+    rest = urlencode([(name, value) for name, value in options if name != "schema"], safe="/")
+    return parts._replace(query=rest).geturl(), schema

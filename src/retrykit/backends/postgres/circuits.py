@@ -68,7 +68,11 @@ class Circuits:
             "DELETE FROM retrykit.circuits WHERE name IN (SELECT name FROM retrykit.circuits "
             f"WHERE keep_until < {NOW} FOR UPDATE SKIP LOCKED)"
         )
-        return (yield from _RECORDS.change(name, lambda known, now: circuit.trip(known, name, by=by, recovery=recovery, now=now)))
+        return (
+            yield from _RECORDS.change(
+                name, lambda known, now: circuit.trip(known, name, by=by, recovery=recovery, now=now)
+            )
+        )
 
     def _lease_probe(self, name: str, owner: str, limit: int, length: float) -> Flow[Lease | None]:
         while True:
@@ -109,4 +113,6 @@ class Circuits:
 
 def _pause(key: str, said: str, since: int, until: int | None) -> Pause:
     reason, by = cast("list[str]", codec.decode(said))
-    return Pause(key=key, reason=reason, by=by, since=from_millis(since), until=None if until is None else from_millis(until))
+    return Pause(
+        key=key, reason=reason, by=by, since=from_millis(since), until=None if until is None else from_millis(until)
+    )

@@ -33,10 +33,19 @@ def _optional(instant: datetime | None) -> int | None:
     return None if instant is None else to_millis(instant)
 
 
-def _read(state: str, seq: int, lease_until: int | None, opened: int, due: int | None, settled: int | None, record: str) -> ClaimRecord:
+def _read(
+    state: str, seq: int, lease_until: int | None, opened: int, due: int | None, settled: int | None, record: str
+) -> ClaimRecord:
     fields = cast("dict[str, Any]", codec.decode(record))
     lease = None if lease_until is None else [*fields["lease"][:2], lease_until]
-    columns = {"state": state, "seq": seq, "lease": lease, "opened_at": opened, "not_before": due, "settled_at": settled}
+    columns = {
+        "state": state,
+        "seq": seq,
+        "lease": lease,
+        "opened_at": opened,
+        "not_before": due,
+        "settled_at": settled,
+    }
     return ClaimRecord.from_dict(fields | columns)
 
 
@@ -83,7 +92,9 @@ _LAST: Final = to_millis(later(_DAWN, float("1e300")))
 class Claims:
     """The claim records."""
 
-    def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> Flow[ClaimAnswer]:
+    def _claim(
+        self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms
+    ) -> Flow[ClaimAnswer]:
         def judged(record: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord, ClaimAnswer]:
             return machine.take(record, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now)
 

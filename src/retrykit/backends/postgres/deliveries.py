@@ -78,7 +78,9 @@ class Deliveries:
         return rows[0] if len(rows) == 1 else None
 
     def _with_status(self, status: DeliveryStatus, limit: int, after: str) -> Flow[Sequence[Delivery]]:
-        return self._select(f"status = %(status)s {_PAGE}", {"status": status.value, "after": _before(after), "limit": limit})
+        return self._select(
+            f"status = %(status)s {_PAGE}", {"status": status.value, "after": _before(after), "limit": limit}
+        )
 
     def _unexpected(self, limit: int, after: str) -> Flow[Sequence[Delivery]]:
         return self._select(f"is_unexpected {_PAGE}", {"after": _before(after), "limit": limit})

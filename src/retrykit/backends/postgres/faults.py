@@ -14,9 +14,18 @@ __all__ = ["is_conflict", "translated"]
 _ADVICE: Final[tuple[tuple[tuple[type[psycopg.Error], ...], str], ...]] = (
     ((errors.ReadOnlySqlTransaction,), "it can only be read there; connect to the primary server"),
     ((errors.InsufficientPrivilege,), "give the user the rights that it lacks"),
-    ((errors.QueryCanceled, errors.LockNotAvailable), "it took longer than the server lets a statement take; try again"),
-    ((errors.SerializationFailure, errors.DeadlockDetected), "another transaction was in the way; repeat the transaction"),
-    ((errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn, errors.UndefinedFunction), "run: retrykit migrate"),
+    (
+        (errors.QueryCanceled, errors.LockNotAvailable),
+        "it took longer than the server lets a statement take; try again",
+    ),
+    (
+        (errors.SerializationFailure, errors.DeadlockDetected),
+        "another transaction was in the way; repeat the transaction",
+    ),
+    (
+        (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn, errors.UndefinedFunction),
+        "run: retrykit migrate",
+    ),
 )
 
 _UNAVAILABLE: Final = (

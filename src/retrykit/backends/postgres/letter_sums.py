@@ -20,7 +20,9 @@ __all__ = ["ADD_UP", "FORGET_EMPTY", "breakdown", "count", "over_time"]
 _LENGTHS: Final = (1, HOUR, DAY)
 
 _PAIRS: Final = ", ".join(
-    f"('{field}', {f'gone.{field}' if field else repr('')}, '{by}', gone.{by})" for field, by_fields in SUMMED.items() for by in by_fields
+    f"('{field}', {f'gone.{field}' if field else repr('')}, '{by}', gone.{by})"
+    for field, by_fields in SUMMED.items()
+    for by in by_fields
 )
 _BUCKETS: Final = ", ".join(
     ["(0::bigint, 0::bigint)", *(f"({span}, floor(gone.dead_at::numeric / {span})::bigint)" for span in SPANS)]
@@ -128,12 +130,15 @@ def _counted(query: DeadLetterQuery, by: str, longest: int) -> Condition:
         edge = between("letters.dead_at", low, high, f"edge{number}")
         parts.append(_letters(joined([*conditions(query), *edge]), by))
     return Condition(
-        " UNION ALL ".join(part.sql for part in parts), {name: value for part in parts for name, value in part.values.items()}
+        " UNION ALL ".join(part.sql for part in parts),
+        {name: value for part in parts for name, value in part.values.items()},
     )
 
 
 def _letters(condition: Condition, by: str) -> Condition:
-    sql = f"SELECT letters.dead_at AS at, letters.{by} AS value, 1 AS amount FROM retrykit.letters WHERE {condition.sql}"
+    sql = (
+        f"SELECT letters.dead_at AS at, letters.{by} AS value, 1 AS amount FROM retrykit.letters WHERE {condition.sql}"
+    )
     return Condition(sql, condition.values)
 
 

@@ -56,8 +56,7 @@ def _changed(row: str, amount: int) -> str:
     columns = ", ".join(COUNTED)
     values = ", ".join(f"{row}.{name}" for name in COUNTED)
     return (
-        f"INSERT INTO retrykit.letter_changes (dead_at, {columns}, amount) "
-        f"VALUES ({row}.dead_at, {values}, {amount});"
+        f"INSERT INTO retrykit.letter_changes (dead_at, {columns}, amount) VALUES ({row}.dead_at, {values}, {amount});"
     )
 
 

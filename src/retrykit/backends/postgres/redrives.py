@@ -51,7 +51,9 @@ class Redrives:
     def _keep(self, before: RedriveJob | None, after: RedriveJob, version: int | None) -> Flow[RedriveJob]:
         """Store a job, unless it would become active beside one that it conflicts with: then return that one."""
         if machine.becomes_active(before, after):
-            rows = yield Statement("SELECT id, record FROM retrykit.redrives WHERE is_active ORDER BY created_at DESC, id")
+            rows = yield Statement(
+                "SELECT id, record FROM retrykit.redrives WHERE is_active ORDER BY created_at DESC, id"
+            )
             for job_id, record in rows:
                 other = _RECORDS.read(job_id, [record])
                 if other.conflicts_with(after):

@@ -48,9 +48,7 @@ _RELEASE: Final = f"""
     WITH the AS MATERIALIZED (SELECT least({NOW} + %(delay)s::bigint, %(last)s::bigint) AS ms)
     UPDATE retrykit.retries SET lease_owner = NULL, due_at = the.ms, ready_at = the.ms FROM the WHERE {_HELD} RETURNING true
 """
-_EXTEND: Final = (
-    f"UPDATE retrykit.retries SET ready_at = least({NOW} + %(lease)s::bigint, %(last)s::bigint) WHERE {_HELD} RETURNING ready_at"
-)
+_EXTEND: Final = f"UPDATE retrykit.retries SET ready_at = least({NOW} + %(lease)s::bigint, %(last)s::bigint) WHERE {_HELD} RETURNING ready_at"
 _STATS: Final = f"""
     SELECT count(*), count(*) FILTER (WHERE lease_owner IS NOT NULL), count(*) FILTER (WHERE ready_at <= the.ms), min(ready_at)
     FROM (SELECT {NOW} AS ms) AS the LEFT JOIN retrykit.retries ON true WHERE message_id IS NOT NULL

@@ -153,7 +153,9 @@ def migrate(schema: str) -> Flow[int]:
         SchemaVersionError: they are of a newer version.
         ConfigurationError: as for `look`.
     """
-    yield Statement("SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", {"name": f"retrykit schema {schema}"})
+    yield Statement(
+        "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", {"name": f"retrykit schema {schema}"}
+    )
     found, _ = yield from look(schema)
     if found > SCHEMA_VERSION:
         raise SchemaVersionError(f"the schema {schema!r}", found, SCHEMA_VERSION)

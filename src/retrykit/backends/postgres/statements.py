@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["BEGIN", "NOW", "SNAPSHOT", "Condition", "Flow", "Statement", "atomic", "begin_of", "between", "joined", "snapshot", "text"]
+__all__ = [
+    "BEGIN",
+    "NOW",
+    "SNAPSHOT",
+    "Condition",
+    "Flow",
+    "Statement",
+    "atomic",
+    "begin_of",
+    "between",
+    "joined",
+    "snapshot",
+    "text",
+]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
