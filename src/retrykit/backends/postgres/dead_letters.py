@@ -85,8 +85,7 @@ class DeadLetters:
         )
         more = len(rows) > limit
         letters = [LETTERS.read(letter_id, [state, record]) for _, letter_id, state, record in rows[:limit]]
-        found = [letter for letter in letters if letter is not None]
-        return DeadLetterPage(found, write_cursor(rows[limit - 1][0]) if more else None)
+        return DeadLetterPage(letters, write_cursor(rows[limit - 1][0]) if more else None)
 
     def _count(self, query: DeadLetterQuery) -> Flow[int]:
         return count(query)

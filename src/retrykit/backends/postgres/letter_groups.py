@@ -129,9 +129,7 @@ def _group(
     *noted: Any,
 ) -> DeadLetterGroup:
     last = LETTERS.read(letter_id, [state, record])
-    assert last is not None
     note = GroupNote() if noted[0] is None else NOTES.read(fingerprint, noted)
-    assert note is not None
     return DeadLetterGroup(
         fingerprint=fingerprint,
         error_class=last.error_class,

@@ -22,8 +22,8 @@ _SEPARATOR: Final = "A"
 """Between two texts of which it cannot be a part: `str.casefold` leaves no capitals."""
 
 
-def _read(state: str, record: str | None) -> DeadLetter | None:
-    return None if record is None else attrs.evolve(DeadLetter.from_json(record), state=DeadLetterState(state))
+def _read(state: str, record: str) -> DeadLetter:
+    return attrs.evolve(DeadLetter.from_json(record), state=DeadLetterState(state))
 
 
 def _write(letter: DeadLetter) -> Mapping[str, object]:

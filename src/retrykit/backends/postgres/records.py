@@ -39,7 +39,7 @@ class Records(Generic[R]):
         table: its name, without the schema's.
         key: the column of its key.
         columns: the columns that `read` is given, in this order.
-        read: makes the record of a row; None: there is none in it.
+        read: makes the record of a row; one whose last column is NULL has none.
         write: gives a record's columns, all but the key and the version.
         what: what an error calls a record of a key.
     """
@@ -50,7 +50,7 @@ class Records(Generic[R]):
         key: str,
         columns: str,
         *,
-        read: Callable[..., R | None],
+        read: Callable[..., R],
         write: Callable[[R], Mapping[str, object]],
         what: str,
     ) -> None:
@@ -68,9 +68,9 @@ class Records(Generic[R]):
     def load(self, key: str) -> Flow[tuple[R | None, int | None, datetime]]:
         """Return the record of a key and its version, or None and None, and the instant."""
         ((ms, version, *row),) = yield Statement(self._load, {"key": key})
-        return None if version is None else self.read(key, row), version, from_millis(ms)
+        return None if row[-1] is None else self.read(key, row), version, from_millis(ms)
 
-    def read(self, key: str, row: list[Any] | tuple[Any, ...]) -> R | None:
+    def read(self, key: str, row: list[Any] | tuple[Any, ...]) -> R:
         """Make the record of a row.
 
         Raises:
