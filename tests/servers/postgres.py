@@ -26,7 +26,7 @@ _SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
-    "max_connections": "200",
+    "max_connections": "500",
     "shared_buffers": "64MB",
     "autovacuum": "off",  # what is measured and raced for is not to depend on when it comes
     "jit": "off",

@@ -20,8 +20,8 @@ def pytest_collection_modifyitems(config, items):
 
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
     sequences of operations do within transactions of the application's: the statements are the same as outside of them. What
-    PostgreSQL does with random sequences, each of which needs tables of its own, and what it does under trio, where its stores are
-    the synchronous ones.
+    PostgreSQL does with random sequences, each of which needs tables of its own, under trio, where its stores are the synchronous ones,
+    and, but for the claims, within transactions of the application's.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -39,9 +39,12 @@ def pytest_collection_modifyitems(config, items):
 def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
     if item.path.name in ("test_sqlite_joined_suites.py", "test_postgres_joined_suites.py"):
+        is_claims = item.cls.__name__ == "TestJoinedClaims"
+        if item.path.name == "test_postgres_joined_suites.py" and (not is_claims or "many_" in item.name):
+            return True
         return "process" in item.name or item.name.startswith("test_any_")
     if item.path.name == "test_postgres.py":
-        return item.name.startswith("test_any_") or "[trio" in item.name
+        return item.name.startswith("test_any_") or "[trio" in item.name or "process" in item.name and "asyncio" in item.name
     return "process" in item.name and "trio" in item.name
 
 
