@@ -91,7 +91,8 @@ class Server:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        atexit.register(self._end, os.getpid())
+        self._pid = os.getpid()
+        atexit.register(self.end)
         if shared:
             os.environ[_VARIABLE] = self.dsn
 
@@ -126,11 +127,13 @@ class Server:
         self._process.wait()
         self._log.close()
 
-    def _end(self, pid: int) -> None:
-        if pid == os.getpid():  # a forked child ends as well
+    def end(self) -> None:
+        """End it for good."""
+        if self._pid == os.getpid():  # a forked child ends as well
             self._guard.stdin.close()
             self._process.wait()
             self._guard.wait()
+            self._log.close()
 
 
 class Schemas:

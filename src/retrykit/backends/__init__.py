@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from ..clock import Clock, in_trio
 from ..errors import ConfigurationError
@@ -82,8 +82,7 @@ def open_async_backend(url: str, *, clock: Clock | None = None) -> AsyncBackend:
 
 def read_postgres_url(url: str) -> tuple[str, str]:
     """Return the address of a server as libpq takes it, and the schema."""
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    schema = dict(options).get("schema", "retrykit")
-    rest = urlencode([(name, value) for name, value in options if name != "schema"], safe="/")
-    return parts._replace(query=rest).geturl(), schema
+    address, _, query = url.partition("?")
+    options = parse_qsl(query, keep_blank_values=True)
+    rest = urlencode([(name, value) for name, value in options if name != "schema"], quote_via=quote)
+    return f"{address}?{rest}" if rest else address, dict(options).get("schema", "retrykit")
