@@ -75,8 +75,14 @@ def test_schema_without_tables_says_how_to_make_them():
     """Nothing is made unless it is asked for."""
     with pytest.raises(SchemaVersionError, match=r"^the schema 'nowhere' has no tables of retrykit's.*run: retrykit migrate"):
         PostgresBackend(postgres.dsn(), schema="nowhere")
-    with pytest.raises(SchemaVersionError, match="run: retrykit migrate"):
-        drive_asyncio(AsyncPostgresBackend(postgres.dsn(), schema="nowhere").claims.get, "k")
+
+    async def main():
+        backend = AsyncPostgresBackend(postgres.dsn(), schema="nowhere")
+        with pytest.raises(SchemaVersionError, match="run: retrykit migrate"):
+            await backend.claims.get("k")
+        await backend.aclose()
+
+    drive_asyncio(main)
 
 
 @pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1])
