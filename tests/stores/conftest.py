@@ -44,7 +44,12 @@ def is_for_soaks(item):
             return True
         return "process" in item.name or item.name.startswith("test_any_")
     if item.path.name == "test_postgres.py":
-        return item.name.startswith("test_any_") or "[trio" in item.name or "process" in item.name and "asyncio" in item.name
+        return (
+            item.name.startswith("test_any_")
+            or "[trio" in item.name
+            or ("process" in item.name
+            and "asyncio" in item.name)
+        )
     return "process" in item.name and "trio" in item.name
 
 

@@ -73,7 +73,9 @@ def fresh_schema(name, *, version=None):
 
 def test_schema_without_tables_says_how_to_make_them():
     """Nothing is made unless it is asked for."""
-    with pytest.raises(SchemaVersionError, match=r"^the schema 'nowhere' has no tables of retrykit's.*run: retrykit migrate"):
+    with pytest.raises(
+        SchemaVersionError, match=r"^the schema 'nowhere' has no tables of retrykit's.*run: retrykit migrate"
+    ):
         PostgresBackend(postgres.dsn(), schema="nowhere")
 
     async def main():
@@ -140,7 +142,9 @@ def test_database_that_is_not_unicode_is_refused(db):
 def test_replica_that_may_only_be_read_says_so(schema, backend):
     """As a hot standby answers; what reads goes on."""
     backend.claims.claim("k", owner="me")
-    with closing(PostgresBackend(f"{postgres.dsn()} options='-c default_transaction_read_only=on'", schema=schema)) as only:
+    with closing(
+        PostgresBackend(f"{postgres.dsn()} options='-c default_transaction_read_only=on'", schema=schema)
+    ) as only:
         assert only.claims.get("k") is not None
         with pytest.raises(StoreUnavailableError, match="connect to the primary server"):
             only.claims.claim("other", owner="me")
@@ -282,7 +286,9 @@ def test_connection_lost_before_the_commit_leaves_nothing(schema, backend, db):
 def test_connection_that_the_server_closed_at_rest_is_not_used(backend, db):
     """An idle connection that was ended costs the caller no error."""
     assert backend.claims.get("k") is None
-    db.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename IS NOT NULL")
+    db.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename IS NOT NULL"
+    )
     assert type(backend.claims.claim("k", owner="me")) is Claimed
 
 
@@ -328,7 +334,9 @@ def test_each_transaction_may_have_another_connection(schema):
         for db in (one, two):
             assert not db.autocommit
             assert db.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
-            assert db.execute("SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'").fetchone() == (0,)
+            assert db.execute(
+                "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"
+            ).fetchone() == (0,)
 
 
 def test_pool_of_the_caller_is_used_and_left_open(schema):

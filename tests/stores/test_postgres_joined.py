@@ -12,7 +12,13 @@ import psycopg
 import pytest
 
 from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend
-from retrykit.errors import ConfigurationError, FingerprintMismatchError, HoldLostError, StoreError, StoreUnavailableError
+from retrykit.errors import (
+    ConfigurationError,
+    FingerprintMismatchError,
+    HoldLostError,
+    StoreError,
+    StoreUnavailableError,
+)
 from retrykit.guard import AsyncIdempotencyGuard, IdempotencyGuard, current_hold
 from retrykit.message import Message
 from retrykit.stores import Claimed, ClaimState

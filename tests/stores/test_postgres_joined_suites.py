@@ -34,9 +34,7 @@ class Application:
     """A backend that makes each operation in a transaction on the calling thread's own connection."""
 
     def __init__(self, place: Place) -> None:
-        self._backend = PostgresBackend(
-            postgres.dsn(), schema=postgres.schemas.at(place.folder), clock=place.clock
-        )
+        self._backend = PostgresBackend(postgres.dsn(), schema=postgres.schemas.at(place.folder), clock=place.clock)
         self._local = threading.local()
         self._opened: list[psycopg.Connection] = []
         for name, contract in CONTRACTS.items():

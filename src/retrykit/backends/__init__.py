@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from ..clock import Clock, in_trio
@@ -12,7 +13,8 @@ from .memory import MemoryBackend
 __all__ = ["MemoryBackend", "open_async_backend", "open_backend"]
 
 _ALLOWED = "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db' and 'postgresql://host/database'"
-_POSTGRES = ("postgresql", "postgres")
+POSTGRES: Final = ("postgresql", "postgres")
+"""The schemes of its URLs."""
 
 
 def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
@@ -35,23 +37,16 @@ def open_backend(url: str, *, clock: Clock | None = None) -> Backend:
     """
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         raise ConfigurationError(f"the URL is {url!r}; {_ALLOWED}; for a path use SQLiteBackend(path)")
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigurationError(f"the URL is {url!r}; {_ALLOWED}")
     if scheme == "memory":
         return MemoryBackend(clock=clock)
     if scheme == "sqlite":
-        if "?" in rest:
-            raise ConfigurationError(
-                f"the URL {url!r} has options; {_ALLOWED}; for options use SQLiteBackend(path, ...)"
-            )
-        path = unquote(rest.removeprefix("/"))
-        if not rest.startswith("/") or not path:
-            raise ConfigurationError(f"the URL {url!r} names no file; {_ALLOWED}")
         from .sqlite import SQLiteBackend  # sqlite3 is loaded only when it is used
 
-        return SQLiteBackend(path, clock=clock)
-    if scheme in _POSTGRES:
+        return SQLiteBackend(read_sqlite_url(url), clock=clock)
+    if scheme in POSTGRES:
         from .postgres import PostgresBackend  # needs the extra
 
         dsn, schema = read_postgres_url(url)
@@ -72,7 +67,7 @@ def open_async_backend(url: str, *, clock: Clock | None = None) -> AsyncBackend:
         ConfigurationError: the URL names no backend.
         StoreError: the backend cannot be opened.
     """
-    if isinstance(url, str) and url.partition("://")[0] in _POSTGRES and not in_trio():
+    if isinstance(url, str) and url.partition("://")[0] in POSTGRES and not in_trio():
         from .postgres import AsyncPostgresBackend
 
         dsn, schema = read_postgres_url(url)
@@ -86,3 +81,18 @@ def read_postgres_url(url: str) -> tuple[str, str]:
     options = parse_qsl(query, keep_blank_values=True)
     rest = urlencode([(name, value) for name, value in options if name != "schema"], quote_via=quote)
     return f"{address}?{rest}" if rest else address, dict(options).get("schema", "retrykit")
+
+
+def read_sqlite_url(url: str) -> str:
+    """Return the path of the file that a URL names.
+
+    Raises:
+        ConfigurationError: it names none, or has options.
+    """
+    rest = url.partition("://")[2]
+    if "?" in rest:
+        raise ConfigurationError(f"the URL {url!r} has options; {_ALLOWED}; for options use SQLiteBackend(path, ...)")
+    path = unquote(rest.removeprefix("/"))
+    if not rest.startswith("/") or not path:
+        raise ConfigurationError(f"the URL {url!r} names no file; {_ALLOWED}")
+    return path

@@ -11,6 +11,7 @@ from .demo import demo
 from .dlq import dlq
 from .dlq_change import discard, edit, export, import_
 from .dlq_redrive import audit, plan, redrive, redrives
+from .migrate import migrate
 from .pauses import pause, pauses, resume
 from .policy import lint, policy
 from .reconcile import reconcile
@@ -40,7 +41,7 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (classify, deliveries, demo, dlq, lint, pause, pauses, policy, reconcile, resume, runbook):
+for command in (classify, deliveries, demo, dlq, lint, migrate, pause, pauses, policy, reconcile, resume, runbook):
     app.add_command(command)
 for command in (audit, discard, edit, export, import_, plan, redrive, redrives):
     dlq.add_command(command)

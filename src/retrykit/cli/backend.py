@@ -15,7 +15,7 @@ from ..stores import Backend
 from ..tables import as_table, parse_table
 from .output import Unusable
 
-__all__ = ["opened", "with_backend"]
+__all__ = ["no_url", "opened", "with_backend"]
 
 _SQLITE: Final = "sqlite:///"
 
@@ -34,10 +34,7 @@ def with_backend(command: F) -> F:
 def opened(url: str | None) -> Generator[Backend]:
     """Open the backend of a URL for a command; what goes wrong with it ends the command with exit code 2."""
     if url is None:
-        raise click.UsageError(
-            "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
-            "pyproject.toml"
-        )
+        raise no_url()
     file = Path(url.removeprefix(_SQLITE))
     if url.startswith(_SQLITE) and not file.is_file():
         raise Unusable(f"there is no file {str(file)!r}; a service makes it when it starts")
@@ -49,6 +46,14 @@ def opened(url: str | None) -> Generator[Backend]:
             backend.close()
     except RetrykitError as error:
         raise Unusable(str(error)) from None
+
+
+def no_url() -> click.UsageError:
+    """Return what a command says that was given no backend."""
+    return click.UsageError(
+        "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
+        "pyproject.toml"
+    )
 
 
 def _of_project() -> str | None:

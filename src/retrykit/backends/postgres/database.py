@@ -15,7 +15,7 @@ from ...clock import Clock, in_trio
 from ...errors import ConfigurationError
 from ...times import to_millis
 from .faults import is_conflict, translated
-from .schema import check, migrate
+from .schema import check, look, migrate
 from .statements import begin_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["AsyncDatabase", "AsyncPool", "Database", "Pool", "Schema", "drive", "drive_async"]
 
 T = TypeVar("T")
+
+_NAME: Final = re.compile(r"\bretrykit\b(?=\.|$)")
+_KNOWN: Final = 1000
+"""Statements that are kept in the form for the driver."""
 
 _LAST_TRY: Final = (False,) * 9 + (True,)
 """For each try of an operation with whose transaction others interfere, whether it is the last."""
@@ -64,13 +68,17 @@ class Schema:
         self._clock: Final = clock
         self._sql: Final[dict[str, bytes]] = {}
 
-    def sql(self, statement: str) -> bytes:
+    def named(self, statement: str) -> str:
         """Return a statement with the schema's name in it."""
+        return re.sub(_NAME, lambda _: self.quoted, statement)
+
+    def sql(self, statement: str) -> bytes:
+        """Return a statement, with the schema's name in it, for the driver, which reads a percent sign as the beginning of a value."""
         known = self._sql.get(statement)
         if known is None:
             quoted = self.quoted.replace("%", "%%")
-            known = re.sub(r"\bretrykit\b(?=\.|$)", lambda _: quoted, statement).encode()
-            if len(self._sql) < 1000:  # queries of dead letters come in many forms
+            known = re.sub(_NAME, lambda _: quoted, statement).encode()
+            if len(self._sql) < _KNOWN:  # queries of dead letters come in many forms
                 self._sql[statement] = known
         return known
 
@@ -101,6 +109,10 @@ class Database:
         if self._identity is None:
             self._identity = self._run(lambda: check(self._schema.name), None)
         return self._identity
+
+    def found(self) -> int:
+        """Return the version of the tables, 0 where there are none."""
+        return self._run(lambda: look(self._schema.name), None)[0]
 
     def migrate(self) -> int:
         """Bring the tables to this version, and return the one they had.
