@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
+import attrs
+
 from ... import codec
 from ...machines import claim as machine
 from ...message import CALL_MARK
@@ -20,7 +22,7 @@ from .statements import NOW, Flow, Statement
 
 __all__ = ["Claims"]
 
-_COLUMNS: Final = "state, seq, lease_until, opened_at, not_before, settled_at, record"
+_COLUMNS: Final = "state, ARRAY[seq, lease_until, opened_at, not_before, settled_at], record"
 _DAWN: Final = from_millis(0)
 
 
@@ -33,20 +35,12 @@ def _optional(instant: datetime | None) -> int | None:
     return None if instant is None else to_millis(instant)
 
 
-def _read(
-    state: str, seq: int, lease_until: int | None, opened: int, due: int | None, settled: int | None, record: str
-) -> ClaimRecord:
+def _read(state: str, numbers: Sequence[int | None], record: str) -> ClaimRecord:
     fields = cast("dict[str, Any]", codec.decode(record))
+    seq, lease_until, opened_at, not_before, settled_at = numbers
     lease = None if lease_until is None else [*fields["lease"][:2], lease_until]
-    columns = {
-        "state": state,
-        "seq": seq,
-        "lease": lease,
-        "opened_at": opened,
-        "not_before": due,
-        "settled_at": settled,
-    }
-    return ClaimRecord.from_dict(fields | columns)
+    columns = {"state": state, "seq": seq, "opened_at": opened_at, "not_before": not_before, "settled_at": settled_at}
+    return ClaimRecord.from_dict(fields | columns | {"lease": lease})
 
 
 def _write(record: ClaimRecord) -> Mapping[str, object]:
@@ -65,13 +59,15 @@ def _write(record: ClaimRecord) -> Mapping[str, object]:
 _RECORDS: Final = Records("claims", "key", _COLUMNS, read=_read, write=_write, what="the claim record of")
 
 _CLAIM: Final = f"""
-    WITH the AS MATERIALIZED (SELECT {NOW} AS ms), fresh AS (
+    WITH fresh AS (
         INSERT INTO retrykit.claims (key, state, seq, lease_until, opened_at, is_call, record)
-            SELECT %(key)s, %(state)s, %(seq)s, least(the.ms + %(lease)s::bigint, %(last)s::bigint), the.ms, %(is_call)s, %(record)s FROM the
-        ON CONFLICT DO NOTHING RETURNING version)
-    SELECT the.ms, (SELECT version FROM fresh), stored.* FROM the LEFT JOIN
-        (SELECT version AS seen, {_COLUMNS} FROM retrykit.claims WHERE key = %(key)s) AS stored ON true
+            SELECT %(key)s, %(state)s, %(seq)s, least(the.ms + %(lease)s::bigint, %(last)s::bigint), the.ms, %(is_call)s, %(record)s
+            FROM (SELECT {NOW} AS ms) AS the
+        ON CONFLICT DO NOTHING RETURNING opened_at)
+    SELECT opened_at, NULL::bigint, NULL, NULL::bigint[], NULL FROM fresh
+    UNION ALL SELECT {NOW}, version, {_COLUMNS} FROM retrykit.claims WHERE key = %(key)s
 """
+"""Its row has no version where the claim is new; there is none where another came after this statement had begun."""
 _HELD: Final = "key = %(key)s AND seq = %(token)s AND lease_until IS NOT NULL"
 _UNTIL: Final = f"lease_until = least({NOW} + %(lease)s::bigint, %(last)s::bigint), version = DEFAULT"
 _RENEW: Final = f"UPDATE retrykit.claims SET {_UNTIL} WHERE {_HELD} RETURNING {_COLUMNS}"
@@ -83,7 +79,7 @@ _SETTLE: Final = f"""
     UPDATE retrykit.claims SET state = %(state)s, seq = %(seq)s, lease_until = %(lease_until)s, opened_at = %(opened_at)s,
         not_before = CASE WHEN %(state)s IN ('waiting', 'unknown') THEN least({NOW} + %(delay)s::bigint, %(last)s::bigint) END,
         settled_at = CASE WHEN %(state)s = 'done' THEN {NOW} END, record = %(record)s, version = DEFAULT
-    WHERE {_HELD} RETURNING {_COLUMNS}
+    WHERE {_HELD} RETURNING not_before, settled_at
 """
 _LAST: Final = to_millis(later(_DAWN, float("1e300")))
 """The last instant that there is; leases and waits end by then."""
@@ -101,12 +97,13 @@ class Claims:
         new, _ = judged(None, _DAWN)
         values = {"key": key, **_write(new), "lease": _millis(lease), "last": _LAST}
         while True:
-            ((ms, fresh, version, *row),) = yield Statement(_CLAIM, values)
+            rows = yield Statement(_CLAIM, values)
+            if not rows:
+                continue
+            ((ms, version, *row),) = rows
             now = from_millis(ms)
-            if fresh is not None:
-                return judged(None, now)[1]
             if version is None:
-                continue  # somebody's record came after this statement had begun
+                return judged(None, now)[1]
             before = _RECORDS.read(key, row)
             after, answer = judged(before, now)
             if after is before or (yield from _RECORDS.save(key, after, version)):
@@ -129,7 +126,8 @@ class Claims:
         values = {"key": record.key, **_write(record), "token": token, "delay": _millis(delay), "last": _LAST}
         rows = yield Statement(_SETTLE, values)
         if rows:
-            return _RECORDS.read(record.key, rows[0])
+            due, settled = (None if each is None else from_millis(each) for each in rows[0])
+            return attrs.evolve(record, not_before=due, settled_at=settled)
         stored, _, now = yield from _RECORDS.load(record.key)
         held = stored is not None and stored.seq == token and stored.lease is not None
         return None if held else machine.write(stored, record, token, delay=delay, now=now)

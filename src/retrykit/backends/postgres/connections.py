@@ -46,7 +46,7 @@ class _Idle(Generic[_C]):
 
     def give_back(self, db: _C) -> None:
         """Keep one for the next, if it is of use."""
-        if db.closed or db.info.transaction_status is not TransactionStatus.IDLE:
+        if db.closed or db.pgconn.transaction_status != TransactionStatus.IDLE:
             db.pgconn.finish()
         else:
             self._connections.append(db)

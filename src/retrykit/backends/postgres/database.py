@@ -149,14 +149,14 @@ class Database:
             cursor = psycopg.Cursor(db, row_factory=tuple_row)
             try:
                 if begin:
-                    cursor.execute(begin.encode(), prepare=False)
+                    cursor.execute(begin.encode())
                 result = drive(cursor, flow, self._schema)
                 if begin:
-                    cursor.execute(b"COMMIT", prepare=False)
+                    cursor.execute(b"COMMIT")
                 return result
             finally:
                 if not db.closed:
-                    if db.info.transaction_status is not TransactionStatus.IDLE:
+                    if db.pgconn.transaction_status != TransactionStatus.IDLE:
                         db.rollback()
                     if not autocommit:
                         db.autocommit = False
@@ -211,14 +211,14 @@ class AsyncDatabase:
             cursor = psycopg.AsyncCursor(db, row_factory=tuple_row)
             try:
                 if begin:
-                    await cursor.execute(begin.encode(), prepare=False)
+                    await cursor.execute(begin.encode())
                 result = await drive_async(cursor, flow, self._schema)
                 if begin:
-                    await cursor.execute(b"COMMIT", prepare=False)
+                    await cursor.execute(b"COMMIT")
                 return result
             finally:
                 if not db.closed:
-                    if db.info.transaction_status is not TransactionStatus.IDLE:
+                    if db.pgconn.transaction_status != TransactionStatus.IDLE:
                         await db.rollback()
                     if not autocommit:
                         await db.set_autocommit(False)
@@ -229,8 +229,8 @@ def drive(cursor: psycopg.Cursor[Row], flow: Flow[T], schema: Schema) -> T:
     try:
         statement = next(flow)
         while True:
-            cursor.execute(schema.sql(statement.sql), schema.values(statement), prepare=False)
-            rows: Sequence[Row] = cursor.fetchall() if cursor.description else []
+            cursor.execute(schema.sql(statement.sql), schema.values(statement))
+            rows: Sequence[Row] = [] if cursor.rownumber is None else cursor.fetchall()
             statement = flow.send(rows)
     except StopIteration as stop:
         result: T = stop.value
@@ -242,8 +242,8 @@ async def drive_async(cursor: psycopg.AsyncCursor[Row], flow: Flow[T], schema: S
     try:
         statement = next(flow)
         while True:
-            await cursor.execute(schema.sql(statement.sql), schema.values(statement), prepare=False)
-            rows: Sequence[Row] = await cursor.fetchall() if cursor.description else []
+            await cursor.execute(schema.sql(statement.sql), schema.values(statement))
+            rows: Sequence[Row] = [] if cursor.rownumber is None else await cursor.fetchall()
             statement = flow.send(rows)
     except StopIteration as stop:
         result: T = stop.value

@@ -81,12 +81,12 @@ class Joined:
         was_open = _check(db)
         cursor = psycopg.Cursor(db, row_factory=tuple_row)
         try:
-            cursor.execute(_SAVE, prepare=False)
+            cursor.execute(_SAVE)
             if not self._is_checked:
                 _compare(drive(cursor, check(self._schema.name), self._schema), there, self._schema)
                 self._is_checked = True
             result = drive(cursor, operation(), self._schema)
-            cursor.execute(_KEEP, prepare=False)
+            cursor.execute(_KEEP)
             return result
         except BaseException as error:
             if not db.closed:
@@ -118,12 +118,12 @@ class AsyncJoined:
         was_open = _check(db)
         cursor = psycopg.AsyncCursor(db, row_factory=tuple_row)
         try:
-            await cursor.execute(_SAVE, prepare=False)
+            await cursor.execute(_SAVE)
             if not self._is_checked:
                 _compare(await drive_async(cursor, check(self._schema.name), self._schema), there, self._schema)
                 self._is_checked = True
             result = await drive_async(cursor, operation(), self._schema)
-            await cursor.execute(_KEEP, prepare=False)
+            await cursor.execute(_KEEP)
             return result
         except BaseException as error:
             if not db.closed:
