@@ -67,7 +67,10 @@ class ByHand:
             "RETURNING entry.message_id, entry.token, entry.body, entry.attributes, entry.due_at",
             (BATCH,),
         ).fetchall()
-        due = [(key, token, body, json.loads(of), datetime.fromtimestamp(at / 1000, UTC)) for key, token, body, of, at in rows]
+        due = [
+            (key, token, body, json.loads(of), datetime.fromtimestamp(at / 1000, UTC))
+            for key, token, body, of, at in rows
+        ]
         assert len(due) == BATCH
         for key, token, *_ in due:
             self._db.execute(
@@ -157,7 +160,9 @@ def fill_letters(backend: PostgresBackend, db: psycopg.Connection[Any], total: i
     put, add_up = backend._schema.sql(PUT), backend._schema.sql(ADD_UP)
     for start in range(0, total, 10_000):
         with db.transaction(), db.cursor() as cursor:
-            cursor.executemany(put, [put_values(letters.draw(number)) for number in range(start, min(start + 10_000, total))])
+            cursor.executemany(
+                put, [put_values(letters.draw(number)) for number in range(start, min(start + 10_000, total))]
+            )
             cursor.execute(add_up, {"least": 1, "limit": 20_000})
     db.execute(f"VACUUM ANALYZE {SCHEMA}.letters")
     db.execute(f"VACUUM ANALYZE {SCHEMA}.letter_sums")
@@ -194,7 +199,9 @@ def main() -> None:
         try:
             with closing(PostgresBackend(given.dsn, schema=SCHEMA)) as backend, closing(ByHand(given.dsn)) as by_hand:
                 (version,) = db.execute("SELECT current_setting('server_version')").fetchone() or ("?",)
-                print(f"Python {platform.python_version()}, PostgreSQL {version}, {platform.system()} {platform.machine()}")
+                print(
+                    f"Python {platform.python_version()}, PostgreSQL {version}, {platform.system()} {platform.machine()}"
+                )
                 print(f"{given.rows:,} waiting messages\nmilliseconds, median of {given.rounds} (95th percentile)")
                 for name, times in rounds_of(backend, by_hand, given.rounds).items():
                     ratio = statistics.median(times.ours) / statistics.median(times.by_hand)

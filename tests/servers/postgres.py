@@ -136,6 +136,10 @@ class Server:
             self._log.close()
 
 
+_AT_ONCE = 8
+"""Schemas that a test uses at the same time."""
+
+
 class Schemas:
     """Schemas for tests: an empty one costs the time of some deletions, since those of earlier tests are used again."""
 
@@ -152,7 +156,9 @@ class Schemas:
         return note.read_text()
 
     def take(self) -> str:
-        """Return an empty schema, until `give_back`."""
+        """Return an empty schema, until `give_back`, or until a test has taken many more: it has one for each of its examples."""
+        if len(self._used) == _AT_ONCE:
+            self._free.append(self._used.pop(0))
         if self._free:
             schema = self._free.pop()
             self._empty(schema)

@@ -47,8 +47,7 @@ def is_for_soaks(item):
         return (
             item.name.startswith("test_any_")
             or "[trio" in item.name
-            or ("process" in item.name
-            and "asyncio" in item.name)
+            or ("process" in item.name and "asyncio" in item.name)
         )
     return "process" in item.name and "trio" in item.name
 

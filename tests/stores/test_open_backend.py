@@ -10,9 +10,7 @@ from retrykit.backends import MemoryBackend, open_async_backend, open_backend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.errors import ConfigurationError
 
-ALLOWED = (
-    "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db' and 'postgresql://host/database'"
-)
+ALLOWED = "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db' and 'postgresql://host/database'"
 
 
 def test_memory_url_opens_memory(clock):

@@ -322,7 +322,11 @@ def exercised(backend):
 
 def test_each_transaction_may_have_another_connection(schema):
     """No prepared statement, no setting and no lock of a session is counted on: the connections have none afterwards."""
-    with closing(psycopg.connect(postgres.dsn())) as one, closing(psycopg.connect(postgres.dsn())) as two:
+    plain = {"prepare_threshold": None}
+    with (
+        closing(psycopg.connect(postgres.dsn(), **plain)) as one,
+        closing(psycopg.connect(postgres.dsn(), **plain)) as two,
+    ):
         turns = itertools.cycle([one, two])
 
         class Pool:

@@ -157,7 +157,6 @@ def test_transaction_in_whose_way_another_was_is_told_to_repeat(backend, db):
     db.execute("SELECT FROM orders")
     backend.claims.confirm("k")
     with pytest.raises(StoreUnavailableError, match="repeat the transaction"):
-        backend.using(db).claims.renew("k", 1, lease=30)
         backend.using(db).claims.confirm("k", provider="p")
 
 

@@ -1,8 +1,8 @@
 """The PostgreSQL backend: all six stores in one schema, for a fleet of processes and hosts.
 
 Each operation is one statement, or a few of which each changes a row only as it was read, or one transaction. Time is the server's.
-Nothing is kept in a session between operations and nothing is prepared, so that PgBouncer in transaction mode serves as well as a
-connection of one's own. The tables are made and brought to this version by `retrykit migrate`, or by `migrate=True`.
+Nothing is kept in a session between operations, and statements are prepared only where a pool of the caller's does so by itself: PgBouncer
+in transaction mode serves as well as a connection of one's own. The tables are made and brought to this version by `retrykit migrate`, or by `migrate=True`.
 
 `PostgresBackend.using` gives the same stores within a transaction of the application's own.
 """
