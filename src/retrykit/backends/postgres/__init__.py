@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 from ...clock import Clock
 from ...errors import MissingExtraError
+from ...stores.backend import AsyncBackend, Backend
 from ...stores.circuits import AsyncCircuitStore, CircuitStore
 from ...stores.claims import AsyncClaimStore, ClaimStore
 from ...stores.dead_letters import AsyncDeadLetterStore, DeadLetterStore
@@ -126,7 +127,7 @@ class PostgresBackend(_Stores):
             raise
         super().__init__(self._database.run, adds_up=True)
 
-    def using(self, connection: psycopg.Connection[Any]) -> JoinedStores:
+    def using(self, connection: psycopg.Connection[Any]) -> Backend:
         """Return a backend whose operations are part of the transaction on a connection of yours.
 
         What it writes is seen by others once you commit, and is gone when you roll back, together with your own changes. An operation
@@ -142,7 +143,7 @@ class PostgresBackend(_Stores):
         Raises:
             ConfigurationError: it is no `psycopg.Connection`. What else is wrong with it is told by the first operation.
         """
-        return JoinedStores(Joined(self._database, self._schema, connection).run, adds_up=False)
+        return _Joined(Joined(self._database, self._schema, connection).run, adds_up=False)
 
     def close(self) -> None:
         """Close the connections that the backend opened. Using it afterwards opens new ones."""
@@ -150,7 +151,7 @@ class PostgresBackend(_Stores):
             self._own.close()
 
 
-class JoinedStores(_Stores):
+class _Joined(_Stores):
     """The stores on a connection of the application's."""
 
     blocks = False
@@ -178,7 +179,7 @@ class AsyncPostgresBackend(_AsyncStores):
         self._database = AsyncDatabase(self._own or cast("AsyncPool", pool_or_dsn), self._schema)
         super().__init__(self._database.run, adds_up=True)
 
-    def using(self, connection: psycopg.AsyncConnection[Any]) -> AsyncJoinedStores:
+    def using(self, connection: psycopg.AsyncConnection[Any]) -> AsyncBackend:
         """Return a backend whose operations are part of the transaction on a connection of yours, as `PostgresBackend.using`.
 
         Args:
@@ -187,7 +188,7 @@ class AsyncPostgresBackend(_AsyncStores):
         Raises:
             ConfigurationError: it is no `psycopg.AsyncConnection`.
         """
-        return AsyncJoinedStores(AsyncJoined(self._database, self._schema, connection).run, adds_up=False)
+        return _AsyncJoined(AsyncJoined(self._database, self._schema, connection).run, adds_up=False)
 
     async def aclose(self) -> None:
         """Close the connections that the backend opened. Using it afterwards opens new ones."""
@@ -195,7 +196,7 @@ class AsyncPostgresBackend(_AsyncStores):
             await self._own.aclose()
 
 
-class AsyncJoinedStores(_AsyncStores):
+class _AsyncJoined(_AsyncStores):
     """The stores on a connection of the application's, for asynchronous callers."""
 
     async def aclose(self) -> None:
