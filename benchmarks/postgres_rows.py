@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import psycopg
+import psycopg_pool
 from dead_letters import Letters, questions  # beside this file
 
 from retrykit.backends.postgres import PostgresBackend
@@ -43,8 +44,8 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 class ByHand:
     """The same work in bare SQL."""
 
-    def __init__(self, dsn: str) -> None:
-        self._db: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True, prepare_threshold=None)
+    def __init__(self, dsn: str, threshold: int | None) -> None:
+        self._db: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True, prepare_threshold=threshold)
 
     def schedule(self, message_id: str, due_at: datetime) -> None:
         """Let a message wait."""
@@ -190,6 +191,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="waiting messages (default 100000)")
     parser.add_argument("--letters", type=int, default=100_000, help="dead letters (default 100000); 0: no questions")
     parser.add_argument("--rounds", type=int, default=30, help="how often each is timed (default 30)")
+    parser.add_argument(
+        "--prepared", action="store_true", help="let a pool's connection and the one by hand prepare statements"
+    )
     given = parser.parse_args()
     with closing(psycopg.connect(given.dsn, autocommit=True)) as db:
         for schema in (SCHEMA, BY_HAND):
@@ -197,7 +201,13 @@ def main() -> None:
             PostgresBackend(given.dsn, schema=schema, migrate=True).close()
             fill_queue(db, schema, given.rows)
         try:
-            with closing(PostgresBackend(given.dsn, schema=SCHEMA)) as backend, closing(ByHand(given.dsn)) as by_hand:
+            threshold = 5 if given.prepared else None
+            options = {"autocommit": True, "prepare_threshold": threshold}
+            with (
+                psycopg_pool.ConnectionPool(given.dsn, min_size=1, max_size=1, open=True, kwargs=options) as pool,
+                closing(PostgresBackend(pool if given.prepared else given.dsn, schema=SCHEMA)) as backend,
+                closing(ByHand(given.dsn, threshold)) as by_hand,
+            ):
                 (version,) = db.execute("SELECT current_setting('server_version')").fetchone() or ("?",)
                 print(
                     f"Python {platform.python_version()}, PostgreSQL {version}, {platform.system()} {platform.machine()}"

@@ -18,7 +18,7 @@ from ...message import CALL_MARK
 from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimTerms, ReopenTerms
 from ...times import from_millis, later, to_millis
 from .records import Records
-from .statements import NOW, Flow, Statement
+from .statements import ASKED, NOW, Flow, Statement
 
 __all__ = ["Claims"]
 
@@ -60,9 +60,8 @@ _RECORDS: Final = Records("claims", "key", _COLUMNS, read=_read, write=_write, w
 
 _CLAIM: Final = f"""
     WITH fresh AS (
-        INSERT INTO retrykit.claims (key, state, seq, lease_until, opened_at, is_call, record)
-            SELECT %(key)s, %(state)s, %(seq)s, least(the.ms + %(lease)s::bigint, %(last)s::bigint), the.ms, %(is_call)s, %(record)s
-            FROM (SELECT {NOW} AS ms) AS the
+        INSERT INTO retrykit.claims (key, state, seq, lease_until, opened_at, is_call, record) VALUES (
+            %(key)s, %(state)s, %(seq)s, least({ASKED} + %(lease)s::bigint, %(last)s::bigint), {ASKED}, %(is_call)s, %(record)s)
         ON CONFLICT DO NOTHING RETURNING opened_at)
     SELECT opened_at, NULL::bigint, NULL, NULL::bigint[], NULL FROM fresh
     UNION ALL SELECT {NOW}, version, {_COLUMNS} FROM retrykit.claims WHERE key = %(key)s

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 __all__ = [
+    "ASKED",
     "BEGIN",
     "NOW",
     "SNAPSHOT",
@@ -31,6 +32,9 @@ Row: TypeAlias = tuple[Any, ...]
 
 NOW: Final = "coalesce(%(now)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 """The instant in milliseconds by the store's clock: that of the server, unless a test gave another one."""
+
+ASKED: Final = NOW.replace("clock_timestamp", "statement_timestamp")
+"""The instant at which the statement came: the same wherever it stands in it, and as cheap to plan as a constant."""
 
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
