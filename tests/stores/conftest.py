@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(config, items):
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
     sequences of operations do within transactions of the application's: the statements are the same as outside of them. What
     PostgreSQL does with random sequences, each of which needs tables of its own, under trio, where its stores are the synchronous ones,
-    and, but for the claims, within transactions of the application's.
+    asynchronously, but for claims, retries and cancellations, and, but for the claims, within transactions of the application's.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:

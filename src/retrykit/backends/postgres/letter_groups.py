@@ -54,7 +54,7 @@ _NOTED: Final = "muted, muted_until, owner, note, updated_by, updated_at"
 
 NOTES: Final = Records("letter_notes", "fingerprint", _NOTED, read=_read, write=_write, what="the note of")
 
-_OF_NAME: Final = "FROM retrykit.letters WHERE left(fingerprint, 100) = left(name, 100) AND fingerprint = name"
+_OF_NAME: Final = "FROM retrykit.letters WHERE left(fingerprint, 100) = left(name, 100) AND texteq(fingerprint, name)"
 
 _SEEN: Final = f"SELECT name, (SELECT max(dead_at) {_OF_NAME}) FROM unnest(%(names)s::text[]) AS name"
 
