@@ -69,7 +69,9 @@ def equal(column: str, value: str, name: str) -> Condition:
 
     `texteq` is what stands behind ``=``: the planner counts the condition once, and goes by the index in the order of putting.
     """
-    return Condition(f"left({column}, 100) = left(%({name})s, 100) AND texteq({column}, %({name})s)", {name: text(value)})
+    return Condition(
+        f"left({column}, 100) = left(%({name})s, 100) AND texteq({column}, %({name})s)", {name: text(value)}
+    )
 
 
 def conditions(query: DeadLetterQuery) -> list[Condition]:
