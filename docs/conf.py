@@ -36,13 +36,16 @@ autodoc_class_signature = "separated"
 
 # Examples in docstrings run with the tests (pytest --doctest-modules). Here run those of the pages: {doctest}, {testcode}.
 doctest_test_doctest_blocks = ""
+doctest_global_setup = (
+    "import logging; logging.getLogger('retrykit').addHandler(logging.NullHandler())"  # messages die in them
+)
 trim_doctest_flags = True
 
 nitpick_ignore_regex = [
     # Links into the documents of Python, Hypothesis and psycopg would need their inventory, and so a network at build time.
     (
         r"py:.*",
-        r"(abc|collections|contextlib|contextvars|datetime|email|enum|hypothesis|os|pathlib|psycopg|random|smtplib|sqlite3|types|typing)\..*",
+        r"(abc|asyncio|collections|contextlib|contextvars|datetime|email|enum|hypothesis|os|pathlib|psycopg|random|smtplib|sqlite3|types|typing)\..*",
     ),
     (r"py:.*", r"retrykit\..*\.[A-Z]"),  # type variables have no page
     (r"py:.*", "|".join(name for name in dir(builtins) if not name.startswith("_"))),
@@ -53,6 +56,10 @@ nitpick_ignore = [
     ("py:class", "JSON"),  # a recursive alias: inside itself it is only a name
     ("py:class", "Hook"),  # the same
     ("py:class", "~P"),  # a parameter specification, where it stands in a page by itself
+    ("py:class", "P"),  # the same, and type variables, where types beside them are for type checkers only
+    ("py:class", "T"),
+    ("py:class", "Send"),
+    ("py:class", "TracerProvider"),  # of OpenTelemetry, imported for type checkers only
     ("py:class", "Listener"),  # an alias that retry.py imports for type checkers only
 ]
 

@@ -1,4 +1,4 @@
-"""Stores of your own: all six contracts on JSON files in a folder, for any number of threads and processes.
+"""Stores of your own: all seven contracts on JSON files in a folder, for any number of threads and processes.
 
 Small rather than fast: one lock for everything, and a search reads every file. What it shows is what a store has to do.
 """
@@ -22,7 +22,7 @@ from retrykit.clock import Clock, current_clock
 from retrykit.dead_letter import DeadLetter, DeadLetterState
 from retrykit.errors import ConfigurationError
 from retrykit.lease import Lease
-from retrykit.machines import circuit, redrive
+from retrykit.machines import circuit, poison, redrive
 from retrykit.machines import claim as machine
 from retrykit.machines.letter import LetterChange
 from retrykit.stores import (
@@ -54,6 +54,9 @@ from retrykit.stores import (
     ReopenTerms,
     RetryStats,
     RetryStore,
+    SignalChange,
+    Signals,
+    SignalStore,
 )
 from retrykit.stores.dead_letter_figures import spread, stats_of
 from retrykit.stores.dead_letter_groups import group_letters, page_of_groups
@@ -130,52 +133,65 @@ class FolderClaims(ClaimStore):
         document = self.folder.read("claim", key)
         return None if document is None else ClaimRecord.from_dict(document)
 
-    def _save(self, record: ClaimRecord | None) -> ClaimRecord | None:
-        if record is not None:
-            self.folder.write("claim", record.key, record.to_dict())
+    def _marks(self, fingerprint: str | None) -> poison.Marks:
+        return (self.folder.read("marks", fingerprint or "") or {"at": {}})["at"]  # type: ignore[no-any-return]
+
+    def _save(self, before: ClaimRecord | None, record: ClaimRecord, now: datetime) -> ClaimRecord:
+        """Keep a record, and what its change says of its payload."""
+        self.folder.write("claim", record.key, record.to_dict())
+        mark = poison.mark_of(before, record, now)
+        if mark is not None and record.fingerprint is not None:
+            marks = poison.with_mark(self._marks(record.fingerprint), mark)
+            self.folder.write("marks", record.fingerprint, {"fingerprint": record.fingerprint, "at": marks})
+        for fingerprint in poison.cleared(before, record):
+            self.folder.delete("marks", fingerprint)
         return record
+
+    def _change(self, key: str, change: Callable[[ClaimRecord | None, datetime], ClaimRecord]) -> ClaimRecord:
+        with self.folder.operation() as now:
+            before = self._load(key)
+            return self._save(before, change(before, now), now)
+
+    def _try(
+        self, key: str, change: Callable[[ClaimRecord | None, datetime], ClaimRecord | None]
+    ) -> ClaimRecord | None:
+        with self.folder.operation() as now:
+            before = self._load(key)
+            record = change(before, now)
+            return None if record is None else self._save(before, record, now)
 
     def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self.folder.operation() as now:
+            before, marks = self._load(key), self._marks(fingerprint)
             record, answer = machine.take(
-                self._load(key), key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
+                before, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now, marks=marks
             )
-            self._save(record)
+            self._save(before, record, now)
             return answer
 
     def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:
-        with self.folder.operation() as now:
-            return self._save(machine.take_unknown(self._load(key), owner=owner, lease=lease, now=now))
+        return self._try(key, lambda record, now: machine.take_unknown(record, owner=owner, lease=lease, now=now))
 
     def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None:
-        with self.folder.operation() as now:
-            return self._save(machine.begin_send(self._load(key), token, lease=lease, now=now))
+        return self._try(key, lambda record, now: machine.begin_send(record, token, lease=lease, now=now))
 
     def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None:
-        with self.folder.operation() as now:
-            return self._save(machine.renew(self._load(key), token, lease=lease, now=now))
+        return self._try(key, lambda record, now: machine.renew(record, token, lease=lease, now=now))
 
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
-        with self.folder.operation() as now:
-            return self._save(machine.write(self._load(record.key), record, token, delay=delay, now=now))
+        return self._try(record.key, lambda stored, now: machine.write(stored, record, token, delay=delay, now=now))
 
     def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord:
-        with self.folder.operation() as now:
-            record = machine.confirm(self._load(key), key, provider=provider, provider_id=provider_id, now=now)
-            self._save(record)
-            return record
+        return self._change(
+            key,
+            lambda record, now: machine.confirm(record, key, provider=provider, provider_id=provider_id, now=now),
+        )
 
     def _cancel(self, key: str) -> ClaimRecord:
-        with self.folder.operation() as now:
-            record = machine.cancel(self._load(key), key, now=now)
-            self._save(record)
-            return record
+        return self._change(key, lambda record, now: machine.cancel(record, key, now=now))
 
     def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
-        with self.folder.operation() as now:
-            record = machine.reopen(self._load(key), key, terms, now=now)
-            self._save(record)
-            return record
+        return self._change(key, lambda record, now: machine.reopen(record, key, terms, now=now))
 
     def _get(self, key: str) -> ClaimRecord | None:
         with self.folder.operation():
@@ -197,6 +213,9 @@ class FolderClaims(ClaimStore):
             old = sorted((r.settled_at or before, r.key) for r in records if machine.is_expired(r, before))[:limit]
             for _, key in old:
                 self.folder.delete("claim", key)
+            for document in self.folder.all("marks"):
+                young = {source: at for source, at in document["at"].items() if at >= before}
+                self.folder.write("marks", document["fingerprint"], document | {"at": young})
             return len(old)
 
 
@@ -595,8 +614,29 @@ class FolderRedrives(RedriveStore):
         return [entry for entry in found if after is None or entry.position > after.position][:limit]
 
 
+class FolderSignals(SignalStore):
+    """What the fleet has met lately: a document for each name."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def _load(self, name: str) -> Signals | None:
+        document = self.folder.read("signals", name)
+        return None if document is None else Signals.from_dict(document)
+
+    def _change(self, name: str, change: SignalChange) -> Signals:
+        with self.folder.operation() as now:
+            changed = change(self._load(name), now)
+            self.folder.write("signals", name, changed.to_dict())
+            return changed
+
+    def _get(self, name: str) -> Signals | None:
+        with self.folder.operation():
+            return self._load(name)
+
+
 class FolderBackend:
-    """The six stores in one folder."""
+    """The seven stores in one folder."""
 
     blocks = True
 
@@ -608,6 +648,7 @@ class FolderBackend:
         self.deliveries: DeliveryStore = FolderDeliveries(folder)
         self.circuits: CircuitStore = FolderCircuits(folder)
         self.redrives: RedriveStore = FolderRedrives(folder)
+        self.signals: SignalStore = FolderSignals(folder)
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+UNTIL_TOLD = {"worker.py", "worker_rabbitmq.py", "worker_redis_streams.py"}
+"""Programs that run until they are told to stop; tests/worker starts the first, and the sources of the others."""
+
+EXAMPLES = sorted(
+    path for path in (Path(__file__).parent.parent / "examples").glob("*.py") if path.name not in UNTIL_TOLD
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

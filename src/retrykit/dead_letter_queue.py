@@ -26,7 +26,7 @@ from .machines.redrive import AuditEntry, RedriveJob
 from .message import Message, check_author
 from .redrive_plan import MAX_REDRIVES, RedrivePlan, plan_flow, waiting
 from .stores import AsyncBackend, Backend, DeadLetterQuery
-from .times import Duration, seconds
+from .times import Duration, later, seconds
 
 __all__ = ["AsyncDeadLetterQueue", "DeadLetterQueue", "RedrivePlan"]
 
@@ -189,7 +189,8 @@ class _QueueFlow:
     ) -> Steps[int]:
         by, why = check_author(by), check_note(why, "why", least=1)
         now = self._time().now()
-        wanted = waiting(self._read(query), now, everything=everything)
+        # Stores keep whole milliseconds: what has died within this one is meant as well.
+        wanted = waiting(self._read(query), later(now, 0.001), everything=everything)
         note = self._backend.redrives.note
         begun = AuditEntry(at=now, by=by, action="discard begun", subject=str(wanted), why=why)
         yield from do(note, begun)

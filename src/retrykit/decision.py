@@ -72,6 +72,10 @@ def _utc(instant: datetime) -> datetime:
     return utc(instant, "failed_at")
 
 
+def _started_at(instant: datetime) -> datetime:
+    return utc(instant, "started_at")
+
+
 @attrs.frozen(kw_only=True)
 class Attempt:
     """One failed try in a message's history."""
@@ -92,6 +96,8 @@ class Attempt:
     """The decision in one sentence."""
     worker: str | None = None
     """Who tried."""
+    started_at: datetime | None = attrs.field(default=None, converter=attrs.converters.optional(_started_at))
+    """When a worker that was lost had been given the message, aware, in UTC."""
     extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
     """Fields that this version does not know, kept as they came."""
 
@@ -106,6 +112,7 @@ class Attempt:
             "delay": self.delay,
             "reason": self.reason,
             "worker": self.worker,
+            **({} if self.started_at is None else {"started_at": to_iso(self.started_at)}),
             **self.failure.to_dict(),
         }
 
@@ -131,6 +138,7 @@ class Attempt:
             delay=cast("float", fields.get("delay", 0.0)),
             reason=cast("str", fields.get("reason", "")),
             worker=cast("str | None", fields.get("worker")),
+            started_at=_optional_instant(fields, "started_at"),
             extra={name: value for name, value in fields.items() if name not in _ATTEMPT_FIELDS},
         )
 
@@ -139,6 +147,15 @@ _ATTEMPT_FIELDS: Final = frozenset(
     {field.name for cls in (Attempt, Failure) for field in attrs.fields(cls)} - {"failure", "extra"} | {"error_group"}
 )
 """Fields of an attempt as it is written down."""
+
+
+def _optional_instant(fields: Mapping[str, JSON], name: str) -> datetime | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidPayloadError(f"{name} of an attempt is no text")
+    return from_iso(value, name)
 
 
 def _whole(fields: Mapping[str, JSON], name: str) -> int:
@@ -194,3 +211,7 @@ class Disposition:
     """The provider's own id, if it was sent and the sender said so."""
     reason: str = ""
     """Why, in one sentence."""
+    attempts: int = 0
+    """How many tries it has had in this generation, the one that sent it included."""
+    dead_letter_reason: DeadLetterReason | None = None
+    """Why it was taken out of circulation, if it was."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
-from typing import Final, Generic, TypeAlias, TypeVar, Unpack, overload
+from math import inf
+from typing import Final, Generic, TypeAlias, TypeVar, Unpack, cast, overload
 
 import attrs
 
@@ -21,19 +22,21 @@ from .clock import Clock, current_clock
 from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
-from .dispatch_options import DispatchOptions, check_functions, checked
-from .errors import CallRefusedError, ConfigurationError, InvalidMessageError
-from .events import AttemptFailed, MessageHandled, emit
+from .dispatch_options import DispatchOptions, Isolating, check_functions, checked, gives_async_turns
+from .errors import CallRefusedError, ConfigurationError, InvalidMessageError, ProcessStoppingError
+from .events import AttemptFailed, MessageHandled, MessageQuarantined, emit
 from .failure import Failure
 from .lease import new_owner
 from .machines import claim as machine
 from .machines.status import DeliveryStatus
 from .message import Message, receive
+from .open_claims import HandedBack, OpenClaim, OpenClaims, logged
 from .projection import Projection, disposition_of
 from .stores import (
     AsyncBackend,
     AsyncClaimStore,
     Backend,
+    ClaimAnswer,
     Claimed,
     ClaimRecord,
     ClaimStore,
@@ -42,11 +45,13 @@ from .stores import (
     NotDue,
     Pause,
     Replaced,
+    Suspect,
     Unknown,
 )
+from .times import Duration, plain, seconds
 from .verification import Verification
 
-__all__ = ["AsyncDispatcher", "DispatchOptions", "Dispatcher", "Raw", "SendResult"]
+__all__ = ["AsyncDispatcher", "DispatchOptions", "Dispatcher", "HandedBack", "Raw", "SendResult"]
 
 C = TypeVar("C")
 
@@ -55,6 +60,9 @@ Raw: TypeAlias = Message | bytes | str | Mapping[str, JSON]
 
 SendResult: TypeAlias = Sent | str | None
 """What a send may return: nothing, the provider's own id, or the whole answer."""
+
+_Answer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced
+"""What a claim is answered where suspects are wanted as well."""
 
 _PAUSE_CHECK: Final = 60.0
 """Seconds after which a paused message is looked at again, at the latest."""
@@ -101,66 +109,140 @@ class _DispatchFlow:
             clock=given.clock,
             rng=given.rng,
         )
+        self._open = OpenClaims(backend, given.lease, self._projection, given.clock)
         self._owner = new_owner()
         self._holds = count(1)
         self._pauses: Sequence[Pause] = ()
         self._pauses_read: float | None = None
 
+    @property
+    def lease(self) -> float:
+        """Seconds for which a message is held, unless that is renewed."""
+        return self._options.lease
+
+    @property
+    def in_work(self) -> int:
+        """How many messages are being handled at this moment, from their claim on."""
+        return len(self._open)
+
+    @property
+    def has_open_claims(self) -> bool:
+        """Whether there is something that `hand_back` would give back."""
+        return any(True for _ in self._open)
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 
-    def _handle(self, raw: Raw, id: str | None) -> Steps[Disposition]:
+    def _handle(self, raw: Raw, id: str | None, lost: str | None = None) -> Steps[Disposition]:
         message = receive(raw, id=id, max_payload=self._options.max_payload)
-        fingerprint = message.fingerprint
+        if self._open.is_closed:
+            raise ProcessStoppingError(message.id)
         yield from self._read_pauses()
         disposition: Disposition | None = None
         while disposition is None:  # a lost claim means that somebody else decides: ask again
-            answer = yield from do(
-                self._backend.claims.claim,
-                message.id,
-                owner=f"{self._owner}/{next(self._holds)}",
-                fingerprint=fingerprint,
-                lease=self._options.lease,
-                poison=self._options.poison,
-            )
-            match answer:
-                case Claimed(record):
-                    disposition = yield from self._work(message, record)
-                case Unknown(record):
-                    disposition = yield from self._verify(message, record)
-                case NotDue(record):
-                    yield from self._projection.show(record, message)
-                    disposition = disposition_of(record)
-                case InProgress(record, until):
-                    yield from do(
-                        self._backend.retries.schedule,
-                        message,
-                        until,
-                        generation=record.generation,
-                        version=record.seq,
-                    )
-                    disposition = Disposition(
-                        kind=DispositionKind.RETRY_SCHEDULED,
-                        message_id=message.id,
-                        due_at=until,
-                        reason="another copy is in progress, this one waits until its lease ends",
-                    )
-                case Done(record, convicted):
-                    record = yield from self._verification.reconsider(record)
-                    if record.disposition is not DispositionKind.SENT or record.dead_letter_id or record.redriven_from:
-                        yield from self._projection.show(record, message)
-                    disposition = disposition_of(record) if convicted else _duplicate(record)
-                case Replaced(record):
-                    reason = "an edited payload has replaced this one"
-                    disposition = attrs.evolve(_duplicate(record), reason=reason)
+            if self._options.isolation is None:
+                disposition = yield from self._answered(message, (yield from self._claim(message, lost)))
+            else:
+                disposition = yield from self._in_turn(message, self._options.isolation, lost)
         emit(self._options.on_event, MessageHandled(at=self._time().now(), disposition=disposition))
         return disposition
 
+    def _ask(self, message: Message, lost: str | None, *, suspects: bool) -> Steps[ClaimAnswer]:
+        answer = yield from do(
+            self._backend.claims.claim,
+            message.id,
+            owner=f"{self._owner}/{next(self._holds)}",
+            fingerprint=message.fingerprint,
+            lease=self._options.lease,
+            poison=self._options.poison,
+            suspects=suspects,
+            lost=lost,
+        )
+        return cast("ClaimAnswer", answer)  # checkers widen the union
+
+    def _claim(self, message: Message, lost: str | None = None) -> Steps[_Answer]:
+        return cast("_Answer", (yield from self._ask(message, lost, suspects=True)))
+
+    def _in_turn(self, message: Message, isolation: Isolating, lost: str | None) -> Steps[Disposition | None]:
+        """Handle a message beside others, or alone in this process once it is known as a suspect.
+
+        Nobody holds a claim while it waits for its turn: a suspect that dies alone takes nobody's with it. Nobody waits for
+        longer than a lease either, which every send has ended before.
+        """
+        turn = isolation.turn(alone=False)
+        try:
+            yield from do(turn.wait, self._options.lease)
+            answer = yield from self._ask(message, lost, suspects=False)
+            if not isinstance(answer, Suspect):
+                return (yield from self._answered(message, answer))
+        finally:
+            turn.leave()
+        turn = isolation.turn(alone=True)
+        try:
+            if (yield from do(turn.wait, self._options.lease)):
+                return (yield from self._answered(message, (yield from self._claim(message))))
+        finally:
+            turn.leave()
+        answer = yield from self._claim(message)
+        if isinstance(answer, Claimed):
+            reason = "a worker was lost with it, and found no time to run it alone"
+            return (yield from self._let_wait(message, answer.record, self._options.lease, reason))
+        return (yield from self._answered(message, answer))
+
+    def _answered(self, message: Message, answer: _Answer) -> Steps[Disposition | None]:
+        """Do what a claim's answer asks for; None when the claim was lost on the way."""
+        match answer:
+            case Claimed(record):
+                return (yield from self._work(message, record))
+            case Unknown(record):
+                return (yield from self._verify(message, record))
+            case NotDue(record):
+                yield from self._projection.show(record, message)
+                return disposition_of(record)
+            case InProgress(record, until):
+                yield from do(
+                    self._backend.retries.schedule,
+                    message,
+                    until,
+                    generation=record.generation,
+                    version=record.seq,
+                )
+                return Disposition(
+                    kind=DispositionKind.RETRY_SCHEDULED,
+                    message_id=message.id,
+                    due_at=until,
+                    reason="another copy is in progress, this one waits until its lease ends",
+                    attempts=len(record.tries),
+                )
+            case Done(record, convicted):
+                record = yield from self._verification.reconsider(record)
+                if record.disposition is not DispositionKind.SENT or record.dead_letter_id or record.redriven_from:
+                    yield from self._projection.show(record, message)
+                if not convicted:
+                    return _duplicate(record)
+                self._tell_of_poison(record)
+                return disposition_of(record)
+            case Replaced(record):
+                reason = "an edited payload has replaced this one"
+                return attrs.evolve(_duplicate(record), reason=reason)
+
+    def _tell_of_poison(self, record: ClaimRecord) -> None:
+        """Tell that this very claim condemned the message, unless the log knew that it was sent after all."""
+        if record.disposition is not DispositionKind.SENT and record.failure is not None:
+            event = MessageQuarantined(
+                at=self._time().now(),
+                message_id=record.key,
+                dead_letter_id=record.dead_letter_id or "",
+                reason=record.failure.error_message or record.note,
+            )
+            emit(self._options.on_event, event)
+
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
+        opened = yield from self._opened(message, record)
         held, sent = record, None
         try:
-            stage, prepared, pause = "parse", message, None
+            prepared, pause = message, None
             content: tuple[object, ...] = ()
             try:
                 prepared.payload  # noqa: B018 - a body that is not JSON fails here
@@ -168,33 +250,77 @@ class _DispatchFlow:
                     prepared = yield from self._parsed(message)
                 pause = self._pause_of(prepared)
                 if pause is None:
-                    stage = "validate"
+                    opened.stage = "validate"
                     if self._validate is not None:
                         yield from self._validated(prepared)
-                    stage = "render"
+                    opened.stage = "render"
                     if self._render is not None:
                         content = ((yield from do(self._render, prepared)),)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a classified failure
-                return (yield from self._fail(message, record, self._classify(error, message, stage)))
+                outcome = yield from self._fail(message, record, self._classify(error, message, opened.stage))
+                return self._closed(opened, outcome)
             if pause is not None:
-                return (yield from self._postpone(message, record, pause))
-            sending = yield from do(self._backend.claims.begin_send, message.id, record.seq, lease=self._options.lease)
+                return self._closed(opened, (yield from self._postpone(message, record, pause)))
+            sending = yield from self._begin_send(opened)
             if sending is None:
-                return None
+                return self._closed(opened, None)
             held = sending
-            outcome = yield from self._try(message, sending, (prepared, message.id, *content))
-            if not isinstance(outcome, Sent):
-                return outcome
-            sent = outcome
-            return (yield from self._accepted(message, sending, sent))
+            answer = yield from self._try(message, sending, (prepared, message.id, *content))
+            if not isinstance(answer, Sent):
+                return self._closed(opened, answer)
+            sent = answer
+            return self._closed(opened, (yield from self._accepted(message, sending, sent)))
         except (Exception, GeneratorExit):
+            opened.is_abandoned = True  # a store failed, or nobody goes on
             raise
         except BaseException:  # told to stop: given back, unknown if the send had begun, or sent if it had answered
+            opened.is_abandoned = True  # if it may not even do that
             if sent is None:
                 yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
             else:
                 yield from self._accepted(message, held, sent)
+            self._open.remove(opened)
             raise
+
+    def _opened(self, message: Message, record: ClaimRecord) -> Steps[OpenClaim]:
+        opened = self._open.add(record, message)
+        if not self._open.is_closed:
+            return opened
+        # It was claimed while all others were given back.
+        yield from do(self._backend.claims.settle, machine.interrupted(record), record.seq)
+        self._open.remove(opened)
+        raise ProcessStoppingError(message.id)
+
+    def _begin_send(self, opened: OpenClaim) -> Steps[ClaimRecord | None]:
+        """Mark that the send begins; None when the claim was lost or taken away: then nothing may be sent."""
+        if not self._open.may_send(opened):
+            return None
+        record, sending = opened.record, None
+        try:
+            sending = yield from do(self._backend.claims.begin_send, record.key, record.seq, lease=self._options.lease)
+        finally:
+            opened.is_sending = sending is not None  # where it failed nothing was sent, whatever the store took in
+        opened.renewed = self._open.now()
+        return sending
+
+    def _closed(self, opened: OpenClaim, disposition: Disposition | None) -> Disposition | None:
+        """Return what became of a message that is not worked on any more; None when its claim was lost."""
+        self._open.remove(opened)
+        if disposition is not None or not opened.is_taken_away:
+            return disposition
+        kind = DispositionKind.VERIFYING if opened.is_sending else DispositionKind.RETRY_SCHEDULED
+        reason = "taken away from its handler: the worker stops, or the time limit has passed"
+        return Disposition(kind=kind, message_id=opened.message.id, reason=reason)
+
+    def _keep(self, time_limit: float) -> Steps[None]:
+        """Take away what has run for too long, as failed; renew the rest."""
+        for opened in self._open.older_than(time_limit):
+            reason = f"its handler has not ended within the time limit of {plain(time_limit)} s"
+            failure = self._classify(TimeoutError(reason), opened.message, opened.stage)
+            with logged("the claim on %r could not be settled at its time limit: %s", opened.message.id):
+                yield from self._fail(opened.message, opened.held, failure)
+            self._open.remove(opened)
+        yield from self._open.renew()
 
     def _try(
         self, message: Message, record: ClaimRecord, arguments: tuple[object, ...]
@@ -350,6 +476,10 @@ def _as_sent(send: object, result: object) -> Sent:
     )
 
 
+def _time_limit(value: Duration | None) -> float:
+    return inf if value is None else seconds(value, "time_limit", positive=True)
+
+
 def _duplicate(record: ClaimRecord) -> Disposition:
     settled = disposition_of(record)
     return attrs.evolve(settled, kind=DispositionKind.DUPLICATE, settled=settled.kind)
@@ -425,13 +555,21 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )
+        isolation = self._options.isolation
+        if isolation is not None and gives_async_turns(isolation):
+            raise ConfigurationError(
+                f"the isolation is the asynchronous {isolation!r}; use Isolation() for a Dispatcher"
+            )
 
-    def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
+    def handle(self, raw: Raw, *, id: str | None = None, lost: str | None = None) -> Disposition:
         """Carry one message as far as it goes now.
 
         Args:
             raw: what the application's queue delivered, whatever its state.
             id: the queue's or envelope's id for it; else the payload's "message_id" or "id", else a digest.
+            lost: how the worker ended that had this copy before, where whoever delivers it again has seen that, such as
+                "signal 11 (SIGSEGV)". It is evidence of the crash, kept in one line of up to 200 characters; whether there
+                was one, the lease alone decides.
 
         Returns:
             What became of it. The application may ack its copy.
@@ -441,8 +579,32 @@ class Dispatcher(_DispatchFlow, Generic[C]):
                 copy aside instead of delivering it again.
             FingerprintMismatchError: the id was used before for another payload; likewise.
             StoreError: a store failed. The application keeps its copy, and delivers it again.
+            ConfigurationError: `lost` is no text.
+            ProcessStoppingError: all was given back; likewise.
         """
-        return run(self._handle(raw, id))
+        return run(self._handle(raw, id, lost))
+
+    def keep(self, *, time_limit: Duration | None = None) -> None:
+        """Keep the claims of what other threads handle at this moment; a worker calls it several times in each lease.
+
+        Leases are renewed. What was left open, because a store failed or a caller was cancelled, is given back and counts as no try.
+
+        Args:
+            time_limit: a message that was claimed longer ago, > 0, has failed: its claim is settled so, unknown where the send had
+                begun, and its handler is fenced out. None: there is no limit.
+        """
+        run(self._keep(_time_limit(time_limit)))
+
+    def hand_back(self) -> HandedBack:
+        """Give back what other threads handle at this moment, because the process stops now; nothing is handled any more.
+
+        Nothing of it counts as a try. What is in mid-send becomes unknown, to be verified; all else is free at once. A handler that
+        comes back all the same is fenced out. What a store refuses is logged, and stays with its lease; it may be called again.
+
+        Returns:
+            The ids of the messages.
+        """
+        return run(self._open.hand_back())
 
 
 class AsyncDispatcher(_DispatchFlow, Generic[C]):
@@ -496,7 +658,20 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )
+        isolation = self._options.isolation
+        if isolation is not None and not gives_async_turns(isolation):
+            raise ConfigurationError(
+                f"the isolation is the synchronous {isolation!r}; use AsyncIsolation() for an AsyncDispatcher"
+            )
 
-    async def handle(self, raw: Raw, *, id: str | None = None) -> Disposition:
+    async def handle(self, raw: Raw, *, id: str | None = None, lost: str | None = None) -> Disposition:
         """Carry one message as far as it goes now, as `Dispatcher.handle`."""
-        return await arun(self._handle(raw, id))
+        return await arun(self._handle(raw, id, lost))
+
+    async def keep(self, *, time_limit: Duration | None = None) -> None:
+        """Keep the claims of what other tasks handle at this moment, as `Dispatcher.keep`."""
+        await arun(self._keep(_time_limit(time_limit)))
+
+    async def hand_back(self) -> HandedBack:
+        """Give back what other tasks handle at this moment, as `Dispatcher.hand_back`."""
+        return await arun(self._open.hand_back())

@@ -3,24 +3,54 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from typing import TypedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, TypedDict
 
 import attrs
 
+from ._steps import is_async
 from .checks import check_limit, check_options, having
 from .classification import ErrorClassifier
 from .clock import Clock
 from .deadletter.capture import Capture
 from .errors import ConfigurationError
 from .events import Listener, listeners_of
+from .exporters.logs import LOGGED
 from .machines.claim import HISTORY_LIMIT
 from .message import DEFAULT_MAX_PAYLOAD
 from .policy import EMAIL_MATRIX, PolicyMatrix, Rng
 from .stores import PoisonRule
 from .times import Duration, plain, seconds
 
-__all__ = ["CheckedOptions", "DispatchOptions", "check_functions", "checked"]
+__all__ = [
+    "CheckedOptions",
+    "DispatchOptions",
+    "Isolating",
+    "TakenTurn",
+    "check_functions",
+    "checked",
+    "gives_async_turns",
+]
+
+
+class TakenTurn(Protocol):
+    """A place in the order in which a process works."""
+
+    def wait(self, limit: float, /) -> Awaitable[bool] | bool:
+        """Wait up to `limit` seconds until it is this turn's time; return whether it is."""
+        ...
+
+    def leave(self) -> None:
+        """End the turn, or give its place up; never waits."""
+        ...
+
+
+class Isolating(Protocol):
+    """What gives turns: `retrykit.worker.Isolation`, `AsyncIsolation`, or an application's own."""
+
+    def turn(self, *, alone: bool) -> TakenTurn:
+        """Take a turn, in which nothing else works if it is `alone`."""
+        ...
 
 
 class DispatchOptions(TypedDict, total=False):
@@ -35,11 +65,13 @@ class DispatchOptions(TypedDict, total=False):
     max_payload: int
     """Bytes that a payload may have. Default 1 MiB."""
     poison: PoisonRule
-    """Over how many lost workers a message is quarantined. Default three in 72 hours."""
+    """Over how many lost workers, or internal failures of its payload, a message is quarantined. Default three in 72 hours."""
+    isolation: Isolating | None
+    """By which a suspect, a message that a worker was lost with, runs alone in its process. Default none: beside others."""
     capture: Capture | None
     """What is written down of a message that dies. Default none: all of it."""
     on_event: Iterable[Listener]
-    """Listeners. Default none."""
+    """Listeners. Default a `LogListener`: a warning when a message is given up."""
     clock: Clock | None
     """Where the time comes from. Default: the clock in force."""
     rng: Rng | None
@@ -68,14 +100,15 @@ class CheckedOptions:
     """`DispatchOptions`, checked and with their defaults."""
 
     matrix: PolicyMatrix = attrs.field(default=EMAIL_MATRIX, validator=_matrix)
-    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    on_event: tuple[Listener, ...] = attrs.field(default=LOGGED, converter=listeners_of)
     classifier: ErrorClassifier = attrs.field(
         default=attrs.Factory(lambda self: ErrorClassifier(on_event=self.on_event), takes_self=True),
         validator=having("classify"),
     )
     lease: float = attrs.field(default=seconds("2m"), converter=_lease)
     max_payload: int = attrs.field(default=DEFAULT_MAX_PAYLOAD, converter=_max_payload)
-    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=having("limit window"))
+    poison: PoisonRule = attrs.field(factory=PoisonRule, validator=having("limit window failures"))
+    isolation: Isolating | None = attrs.field(default=None, validator=having("turn"))
     capture: Capture | None = attrs.field(default=None, validator=having("apply"))
     clock: Clock | None = attrs.field(default=None, validator=having("now monotonic"))
     rng: Rng | None = attrs.field(default=None, validator=having("random"))
@@ -98,6 +131,13 @@ def checked(options: DispatchOptions) -> CheckedOptions:
     """
     check_options(options, DispatchOptions.__annotations__, "a dispatcher")
     return CheckedOptions(**options)
+
+
+def gives_async_turns(isolation: Isolating) -> bool:
+    """Tell whether the turns of an isolation have to be awaited."""
+    turn = isolation.turn(alone=False)
+    turn.leave()
+    return is_async(turn.wait)
 
 
 def check_functions(arguments: int, send: Callable[..., object], **others: Callable[..., object] | None) -> None:

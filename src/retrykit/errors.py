@@ -28,10 +28,12 @@ __all__ = [
     "InvalidPayloadError",
     "MissingExtraError",
     "NoProviderAvailableError",
+    "NotificationError",
     "OutcomeUnknownError",
     "PayloadTooLargeError",
     "PayloadUnavailableError",
     "PicklableError",
+    "ProcessStoppingError",
     "RedriveConflictError",
     "ResultLostError",
     "RetryLater",
@@ -43,6 +45,7 @@ __all__ = [
     "StoredFailureError",
     "ThrottledError",
     "WebhookRefusedError",
+    "WorkerStuckError",
 ]
 
 
@@ -135,6 +138,10 @@ class EventSourceError(RetrykitError, ConnectionError):
         self.source = source
         self.start = start
         self.end = end
+
+
+class NotificationError(RetrykitError, ConnectionError):
+    """Nobody could be told of an alert; the monitor tries again."""
 
 
 class FingerprintMismatchError(RetrykitError, ValueError):
@@ -282,6 +289,16 @@ class NoProviderAvailableError(CallRefusedError):
         self.retry_after = retry_after
 
 
+class ProcessStoppingError(CallRefusedError):
+    """A dispatcher has given back all that it had, because the process stops, and takes nothing any more: the copy stays in its queue."""
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            f"the message {message_id!r} is not handled, since the process stops; leave its copy in its queue, where another finds it"
+        )
+        self.message_id = message_id
+
+
 class RedriveConflictError(RetrykitError, RuntimeError):
     """Another redrive may be at the same letters, or another runner is at this one."""
 
@@ -295,6 +312,20 @@ class RedriveConflictError(RetrykitError, RuntimeError):
         self.redrive_id = redrive_id
         self.by = by
         self.held_until = held_until
+
+
+class WorkerStuckError(RetrykitError, RuntimeError):
+    """So many handlers of a worker hang that it does not go on: the process is to be replaced."""
+
+    def __init__(self, hanging: int, limit: float) -> None:
+        from .times import plain  # times raises the errors of this module
+
+        super().__init__(
+            f"{hanging} handlers hang for more than {plain(limit)} s each and cannot be stopped; start the process anew, and give the "
+            "client that they wait for a time limit of its own"
+        )
+        self.hanging = hanging
+        self.limit = limit
 
 
 class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue

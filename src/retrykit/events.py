@@ -30,6 +30,7 @@ __all__ = [
     "OutcomeVerified",
     "PublishFailed",
     "RedriveChanged",
+    "ShutdownChanged",
     "UnknownCode",
     "emit",
     "listeners_of",
@@ -76,12 +77,15 @@ class MessageHandled(Event):
 
 @attrs.frozen(kw_only=True)
 class MessageQuarantined(Event):
-    """A message was taken out of circulation as poison, unprocessed: the engineer on duty should know."""
+    """A message was taken out of circulation as poison, unprocessed: the engineer on duty should know.
+
+    Told by the dispatcher whose claim condemned it, once its letter is there; by a process that dies in between, not at all.
+    """
 
     message_id: str
     dead_letter_id: str
     reason: str
-    """What spoke against it, in one sentence: how many crashes or internal failures, in which time, in which worker the last."""
+    """What spoke against it, in one sentence: how many crashes or internal failures, within which time, with which worker the last."""
 
 
 @attrs.frozen(kw_only=True)
@@ -149,6 +153,20 @@ class RedriveChanged(Event):
     """running, paused, stopped or done."""
     note: str
     """Why, in one sentence."""
+
+
+@attrs.frozen(kw_only=True)
+class ShutdownChanged(Event):
+    """A process that was told to stop is a step further."""
+
+    state: str
+    """quiet (nothing new is taken), handing_back (the time for what runs is over), or done."""
+    reason: str
+    """Who told it: the name of a signal, or "request"."""
+    finished: int
+    """Messages that were taken and finished so far."""
+    handed_back: int
+    """Messages that were given back unfinished so far; those in mid-send are among them."""
 
 
 Listener: TypeAlias = Callable[[Event], object]

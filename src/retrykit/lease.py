@@ -27,6 +27,10 @@ class Lease:
     """The fencing token: larger than that of every earlier holder."""
     deadline: datetime
     """When it ends unless renewed, by the clock of the store that granted it."""
+    granted_at: datetime | None = None
+    """When its holder was given it, where that is kept."""
+    lost: str | None = None
+    """How its holder ended, where somebody has said so before it lapsed."""
 
     @classmethod
     def granted(cls, owner: str, token: int, now: datetime, length: float) -> Lease:
@@ -35,7 +39,7 @@ class Lease:
 
     def renewed(self, now: datetime, length: float) -> Lease:
         """Return the same hold with its end moved to `length` seconds from `now`: the token stays."""
-        return Lease(self.owner, self.token, later(now, length))
+        return Lease(self.owner, self.token, later(now, length), self.granted_at)
 
     def is_over(self, now: datetime) -> bool:
         """Tell whether the hold has ended at `now`: at its deadline it has."""

@@ -121,6 +121,8 @@ def disposition_of(record: ClaimRecord) -> Disposition:
         provider=record.provider,
         provider_id=record.provider_id,
         reason=record.note,
+        attempts=len(record.tries) + is_sent,
+        dead_letter_reason=None if is_sent else record.reason,
     )
 
 

@@ -15,6 +15,7 @@ from .codec import JSON
 from .decision import DispositionKind
 from .errors import ConfigurationError
 from .events import DeliveryMismatch, Listener, listeners_of
+from .exporters.logs import LOGGED
 from .message import check_id
 from .policy import EMAIL_MATRIX, PolicyMatrix
 from .stores import ClaimRecord, ClaimState
@@ -50,7 +51,7 @@ class ReconcileOptions(TypedDict, total=False):
     poll: Duration
     """The pause of `run` when there is nothing to do. Default 10 seconds."""
     on_event: Iterable[Listener]
-    """Listeners, told of `DeliveryMismatch`, `OutcomeVerified` and `MessageHandled`. Default none."""
+    """Listeners, told of `DeliveryMismatch`, `OutcomeVerified` and `MessageHandled`. Default a `LogListener`."""
     clock: Clock | None
     """Where the time comes from. Default: the clock in force."""
 
@@ -101,7 +102,7 @@ class CheckedReconcileOptions:
     classifier: ErrorClassifier | None = attrs.field(default=None, validator=having("classify"))
     lease: float = attrs.field(default=60.0, converter=_lease)
     poll: float = attrs.field(default=10.0, converter=_poll)
-    on_event: tuple[Listener, ...] = attrs.field(default=(), converter=listeners_of)
+    on_event: tuple[Listener, ...] = attrs.field(default=LOGGED, converter=listeners_of)
     clock: Clock | None = attrs.field(default=None, validator=having("now monotonic"))
 
 

@@ -21,6 +21,7 @@ from .deadletter.payload import Cipher, message_to_put_back
 from .decision import DispositionKind
 from .errors import ConfigurationError, RedriveConflictError, StoreError
 from .events import Listener, RedriveChanged, emit, listeners_of
+from .exporters.logs import LOGGED
 from .lease import new_owner
 from .machines import redrive as machine
 from .machines.claim import ClaimRecord, ClaimState, ReopenTerms
@@ -240,7 +241,7 @@ class Redriver(_RedriverFlow):
         lease: for how long a redrive is held, longer than twenty letters take.
         poll: the pause between two looks.
         cipher: opens payloads that were encrypted when their letters were written.
-        on_event: listeners, told of `RedriveChanged`.
+        on_event: listeners, told of `RedriveChanged`. Default a `LogListener`.
         clock: where the time comes from; None: the clock in force.
 
     Raises:
@@ -254,7 +255,7 @@ class Redriver(_RedriverFlow):
         lease: Duration = "1m",
         poll: Duration = 1.0,
         cipher: Cipher | None = None,
-        on_event: Iterable[Listener] = (),
+        on_event: Iterable[Listener] = LOGGED,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(backend, lease, poll, cipher, on_event, clock)
@@ -302,7 +303,7 @@ class AsyncRedriver(_RedriverFlow):
         lease: Duration = "1m",
         poll: Duration = 1.0,
         cipher: Cipher | None = None,
-        on_event: Iterable[Listener] = (),
+        on_event: Iterable[Listener] = LOGGED,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(backend, lease, poll, cipher, on_event, clock)

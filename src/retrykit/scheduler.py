@@ -15,6 +15,7 @@ from .checks import check_limit
 from .clock import Clock, current_clock
 from .errors import ConfigurationError, StoreError
 from .events import Listener, MessageRepublished, PublishFailed, emit, listeners_of
+from .exporters.logs import LOGGED
 from .lease import new_owner
 from .message import Message
 from .stores import AsyncBackend, AsyncRetryStore, Backend, RetryStore
@@ -103,7 +104,7 @@ class RetryScheduler(_SchedulerFlow):
         batch: messages taken at once, >= 1.
         lease: for how long a batch is held, longer than publishing it takes.
         poll: the pause when nothing is due.
-        on_event: listeners.
+        on_event: listeners. Default a `LogListener`.
         clock: where the time comes from; None: the clock in force.
 
     Raises:
@@ -118,7 +119,7 @@ class RetryScheduler(_SchedulerFlow):
         batch: int = 100,
         lease: Duration = "1m",
         poll: Duration = 1.0,
-        on_event: Iterable[Listener] = (),
+        on_event: Iterable[Listener] = LOGGED,
         clock: Clock | None = None,
     ) -> None:
         if is_async(publish):
@@ -145,7 +146,7 @@ class AsyncRetryScheduler(_SchedulerFlow):
         batch: int = 100,
         lease: Duration = "1m",
         poll: Duration = 1.0,
-        on_event: Iterable[Listener] = (),
+        on_event: Iterable[Listener] = LOGGED,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(backend.retries, publish, batch, lease, poll, on_event, clock)

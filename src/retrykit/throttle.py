@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from ._steps import is_async
 from .clock import Clock, current_clock
+from .draining import sleep, sleep_async
 from .errors import CallRefusedError, ThrottledError
 from .failure import ErrorGroup, Failure
 from .machines.throttle import Throttle
@@ -36,7 +37,8 @@ class AdaptiveThrottle:
 
     Args:
         name: what it is called in errors, 1 to 255 characters.
-        max_wait: a call that would have to wait longer than this for its turn raises `ThrottledError`.
+        max_wait: a call that would have to wait longer than this for its turn raises `ThrottledError`; so does one whose
+            wait would outlive the shutdown of the process.
         classifier: how failures are recognised.
         clock: where the time comes from; None: the clock in force.
 
@@ -100,7 +102,8 @@ class AdaptiveThrottle:
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             waited = 0.0
             while wait := self.delay(waited):
-                self._time().sleep(wait)
+                if left := sleep(self._time(), wait):
+                    raise ThrottledError(self.name, left)
                 waited += wait
             try:
                 result = fn(*args, **kwargs)
@@ -119,7 +122,8 @@ class AdaptiveThrottle:
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
             waited = 0.0
             while wait := self.delay(waited):
-                await self._time().sleep_async(wait)
+                if left := await sleep_async(self._time(), wait):
+                    raise ThrottledError(self.name, left)
                 waited += wait
             try:
                 result = await fn(*args, **kwargs)

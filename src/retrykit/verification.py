@@ -21,6 +21,7 @@ from .errors import ConfigurationError
 from .events import Listener, OutcomeVerified, emit, listeners_of
 from .failure import Outcome
 from .machines import claim as machine
+from .machines.poison import is_crash
 from .machines.status import DeliveryStatus
 from .policy import PolicyMatrix, Rng
 from .projection import Projection
@@ -138,7 +139,7 @@ class Verification:
         if not is_known and matrix.on_unknown is not Action.RETRY:
             return Decision(matrix.on_unknown, 0.0, "it may have been sent", DeadLetterReason.APPLICATION)
         again = Decision(Action.RETRY, 0.0, "the provider did not accept it, tried again at once")
-        if not tries or machine.is_crash(tries[-1]):
+        if not tries or is_crash(tries[-1]):
             if len(tries) < matrix.max_attempts:
                 return again
             return Decision(Action.DEAD_LETTER, 0.0, "all attempts used", DeadLetterReason.RETRIES_EXHAUSTED)

@@ -86,6 +86,26 @@ def test_record_without_several_required_fields_names_all_of_them():
     )
 
 
+CRASH = {
+    "number": 1,
+    "generation": 1,
+    "failed_at": "2026-01-31T08:00:00Z",
+    "action": "retry",
+    "error_class": "internal_error",
+    "error_group": "internal",
+    "outcome": "not_sent",
+}
+
+
+@pytest.mark.parametrize("started_at", [None, "2026-01-31T07:00:00+00:00"])
+def test_attempt_says_since_when_a_lost_worker_had_it_where_that_is_known(started_at):
+    """Letters of earlier versions do not."""
+    known = {} if started_at is None else {"started_at": started_at}
+    (attempt,) = DeadLetter.from_dict({**MINIMAL, "attempts": [CRASH | known]}).attempts
+    assert started_at == (attempt.started_at and attempt.started_at.isoformat())
+    assert set(known) == attempt.to_dict().keys() & {"started_at"}
+
+
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
@@ -121,6 +141,8 @@ def test_record_without_several_required_fields_names_all_of_them():
             "original_payload_encoding is 'rot13'; allowed are 'utf-8' and 'base64'",
         ),
         ("attempts", [{}], "number of an attempt is no whole number"),
+        ("attempts", [CRASH | {"started_at": 5}], "started_at of an attempt is no text"),
+        ("attempts", [CRASH | {"started_at": "soon"}], "started_at is 'soon'"),
     ],
 )
 def test_record_with_a_bad_value_is_refused_with_the_field(name, value, complaint):

@@ -30,10 +30,12 @@ EXAMPLES: dict[str, BaseException] = {
     "InvalidPayloadError": errors.InvalidPayloadError("not JSON"),
     "MissingExtraError": errors.MissingExtraError("redis", "redis"),
     "NoProviderAvailableError": errors.NoProviderAvailableError({"ses": "open", "backup": "paused"}, None),
+    "NotificationError": errors.NotificationError("https://hooks.example.com answered 500; allowed are 200 to 299"),
     "OutcomeUnknownError": errors.OutcomeUnknownError("order 1"),
     "PayloadTooLargeError": errors.PayloadTooLargeError(2_000_000, 1_048_576),
     "PayloadUnavailableError": errors.PayloadUnavailableError("welcome-17#1", "it is masked"),
     "PicklableError": errors.PicklableError("base"),
+    "ProcessStoppingError": errors.ProcessStoppingError("m1"),
     "RedriveConflictError": errors.RedriveConflictError("20260101T000000-1", "ada"),
     "ResultLostError": errors.ResultLostError("order 1"),
     "RetryLater": errors.RetryLater(FAILURE, DECISION),
@@ -45,6 +47,7 @@ EXAMPLES: dict[str, BaseException] = {
     "StoredFailureError": errors.StoredFailureError("order 1", FAILURE),
     "ThrottledError": errors.ThrottledError("ses", 2.0),
     "WebhookRefusedError": errors.WebhookRefusedError("ses", "signature", "the signature is not that of the provider"),
+    "WorkerStuckError": errors.WorkerStuckError(9, 120.0),
 }
 
 BUILTINS: dict[str, type[BaseException]] = {
@@ -56,6 +59,7 @@ BUILTINS: dict[str, type[BaseException]] = {
     "InvalidMessageError": ValueError,
     "InvalidPayloadError": ValueError,
     "MissingExtraError": ImportError,
+    "NotificationError": ConnectionError,
     "PayloadTooLargeError": ValueError,
     "PayloadUnavailableError": LookupError,
     "RedriveConflictError": RuntimeError,

@@ -138,7 +138,7 @@ def test_decision_is_final_unless_something_follows(action):
 def test_disposition_of_a_sent_message_has_nothing_else_to_say():
     """Every field but kind and message has a default."""
     disposition = Disposition(kind=DispositionKind.SENT, message_id="welcome-17")
-    assert (None, None, None, None, None, None, "") == attrs.astuple(disposition, recurse=False)[2:]
+    assert (None, None, None, None, None, None, "", 0, None) == attrs.astuple(disposition, recurse=False)[2:]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_handle_accepted_message_is_sent_and_logged(backend: Backend, clock: Man
     """The send gets message and key; what the provider said stands in the disposition and in the log."""
     outbox = Outbox(Sent("p-1", "ses"))
     disposition = Dispatcher(outbox, backend=backend, clock=clock).handle(BODY)
-    assert disposition == Disposition(kind=K.SENT, message_id="m1", provider="ses", provider_id="p-1")
+    assert disposition == Disposition(kind=K.SENT, message_id="m1", provider="ses", provider_id="p-1", attempts=1)
     ((message, key),) = outbox.given
     assert (message.id, key, message.payload["recipient"]) == ("m1", "m1", "a@example.org")
     delivery = backend.deliveries.get("m1")

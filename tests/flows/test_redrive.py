@@ -659,6 +659,13 @@ def test_discarded_letters_stay_as_evidence(scene: Scene) -> None:
         scene.bench.discard("", by="ada", why="test")
 
 
+def test_discard_in_the_millisecond_of_the_death_takes_it_in(scene: Scene) -> None:
+    """Whoever has seen a letter may give it up."""
+    scene.dispatcher.handle(Message("m-0", {}, {}))
+    assert scene.clock.now() == scene.backend.dead_letters.get("m-0#1").dead_lettered_at
+    assert 1 == scene.bench.discard("message:m-0", by="ada", why="test")
+
+
 def test_discard_goes_over_all_pages(scene: Scene) -> None:
     """More than one page of them."""
     scene.die(620)

@@ -71,10 +71,10 @@ def repeat_lapsed_sends(monkeypatch: Patch) -> None:
     """A lease that ended while sending lets the next worker send again."""
     right = machine._without_lapsed_holder
 
-    def wrong(record: ClaimRecord, now: Any) -> ClaimRecord:
+    def wrong(record: ClaimRecord, now: Any, **rest: Any) -> ClaimRecord:
         if record.state is ClaimState.SENDING:
             record = attrs.evolve(record, state=ClaimState.CLAIMED)
-        return right(record, now)
+        return right(record, now, **rest)
 
     monkeypatch.setattr(machine, "_without_lapsed_holder", wrong)
 

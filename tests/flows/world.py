@@ -67,7 +67,9 @@ class World:
         self.kills = kills
         self.lookups = list(lookups)
         self.key = key or f"message-{next(NUMBERS):09}"  # in the order of their numbers as text, too
-        self.message = Message(self.key, {"to": "somebody"}, {"campaign_id": "spring", "recipient": "a@example.org"})
+        # what is counted of a payload must condemn a killer at its third crash, and nobody of the others, who share one
+        payload = {"to": self.key if kills else "somebody"}
+        self.message = Message(self.key, payload, {"campaign_id": "spring", "recipient": "a@example.org"})
         self.queue: list[Message] = [self.message]
         self.failed_sends = 0
         self.crashes = 0

@@ -26,7 +26,7 @@ def test_renew_moves_the_end_of_the_lease_and_nothing_else(make, seconds):
     """Counted from now on, also when it has ended and nobody took over."""
     record = make()
     renewed = machine.renew(record, record.seq, lease=60.0, now=at(seconds))
-    assert attrs.evolve(record, lease=Lease("me", record.seq, at(seconds + 60))) == renewed
+    assert attrs.evolve(record, lease=Lease("me", record.seq, at(seconds + 60), record.lease.granted_at)) == renewed
 
 
 @pytest.mark.parametrize("make", [claimed, sending, verifying])

@@ -45,7 +45,10 @@ def test_poison_is_quarantined_at_the_third_crash_in_the_window():
     assert (Counters(started=3, crashed=3), None) == (record.counters, record.lease)
     last = record.attempts[-1]
     assert (4, ErrorClass.POISON_MESSAGE, Action.DEAD_LETTER) == (last.number, last.failure.error_class, last.action)
-    assert last.failure.error_message == "3 workers were lost while they had this message"
+    assert (
+        last.failure.error_message
+        == "3 workers were lost while they had this message, within 259200 s; the last was worker-2"
+    )
     assert take(record, now=at(400)) == (record, machine.Done(record))
 
 
@@ -56,6 +59,36 @@ def test_poison_rule_forgets_crashes_older_than_its_window():
         record, answer = take(record, now=at(30 * 3600 * number))
         assert type(answer) is machine.Claimed
     assert record.counters.crashed == 9
+
+
+def test_message_is_a_suspect_from_its_first_crash_on():
+    """As long as the crash lies within the window of the rule, and however often the claim is asked for."""
+    record, answer = take(None)
+    assert not answer.is_suspect
+    record, answer = take(record, owner="next", now=at(100))
+    assert answer.is_suspect
+    assert take(record, owner="next", now=at(101)) == (record, answer)
+    given_back = settled(record, machine.interrupted(record), now=at(101))
+    assert take(given_back, now=at(102))[1].is_suspect
+    assert not take(given_back, now=at(73 * 3600))[1].is_suspect
+
+
+def test_suspect_that_is_not_wanted_is_held_by_nobody():
+    """The crash is noticed all the same, no start is counted, and whoever wants it may take it at once."""
+    record, answer = take(claimed(), owner="next", now=at(100), suspects=False)
+    assert machine.Suspect(record) == answer
+    assert (ClaimState.FREE, None, 2, Counters(started=1, crashed=1)) == (
+        record.state,
+        record.lease,
+        record.seq,
+        record.counters,
+    )
+    assert take(record, owner="next", now=at(101), suspects=False) == (record, answer)
+    held, answer = take(record, owner="next", now=at(101))
+    assert machine.Claimed(held, is_suspect=True) == answer
+    assert take(held, owner="next", now=at(102), suspects=False) == (held, answer)
+    assert type(take(record, owner="next", now=at(74 * 3600), suspects=False)[1]) is machine.Claimed
+    assert type(take(None, suspects=False)[1]) is machine.Claimed
 
 
 def test_poison_rule_counts_crashes_only():
@@ -87,7 +120,7 @@ def test_poison_in_the_send_is_verified_before_it_is_quarantined():
 
 
 operations = st.lists(
-    st.tuples(st.sampled_from(["take", "look", "begin", "retry", "sent", "confirm"]), st.integers(0, 40))
+    st.tuples(st.sampled_from(["take", "peek", "look", "begin", "retry", "sent", "confirm"]), st.integers(0, 40))
 )
 
 
@@ -100,6 +133,9 @@ def test_token_never_goes_back(operations):
         before = record
         if operation == "take":
             record, answer = take(record, owner=f"at {now}", now=at(now))
+            held = record if isinstance(answer, machine.Claimed | machine.Unknown) else held
+        elif operation == "peek":
+            record, answer = take(record, owner=f"at {now}", now=at(now), suspects=False)
             held = record if isinstance(answer, machine.Claimed | machine.Unknown) else held
         elif operation == "look":
             record = machine.take_unknown(record, owner=f"at {now}", lease=LEASE, now=at(now)) or record

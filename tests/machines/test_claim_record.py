@@ -14,10 +14,12 @@ from retrykit.decision import Action, Attempt
 from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass, Failure, Outcome
 from retrykit.lease import Lease
-from retrykit.machines.claim import HISTORY_LIMIT, ClaimRecord, ClaimState, Counters, PoisonRule, is_crash
+from retrykit.machines.claim import HISTORY_LIMIT, ClaimRecord, ClaimState, Counters
+from retrykit.machines.poison import PoisonRule, is_crash
 from retrykit.testing.strategies import claim_records
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def attempt(*, number=1, generation=1, failed_at=NOW, error_code=None, error_class=ErrorClass.INTERNAL_ERROR):
@@ -39,13 +41,28 @@ def test_record_survives_a_round_trip(record):
     assert record == ClaimRecord.from_dict(decode(encode(record.to_dict())))
 
 
+@pytest.mark.parametrize(
+    ("packed", "lease"),
+    [
+        (["me", 3, 30_000], Lease("me", 3, EPOCH + timedelta(seconds=30))),
+        (["me", 3, 30_000, 0], Lease("me", 3, EPOCH + timedelta(seconds=30), EPOCH)),
+        (["me", 3, 30_000, None, "exit 1"], Lease("me", 3, EPOCH + timedelta(seconds=30), None, "exit 1")),
+        (["me", 3, 30_000, 0, "exit 1", "newer"], Lease("me", 3, EPOCH + timedelta(seconds=30), EPOCH, "exit 1")),
+    ],
+)
+def test_lease_of_any_version_is_read(packed, lease):
+    """Earlier ones kept less, and a newer one may keep more."""
+    fields = ClaimRecord(key="k", state=ClaimState.CLAIMED, opened_at=NOW).to_dict() | {"lease": packed}
+    assert lease == ClaimRecord.from_dict(fields).lease
+
+
 def test_record_written_has_these_fields():
     """Instants are whole milliseconds since the epoch, and the shape carries its version."""
     record = ClaimRecord(
         key="welcome-17",
         state=ClaimState.CLAIMED,
         seq=3,
-        lease=Lease("me", 3, NOW + timedelta(seconds=30)),
+        lease=Lease("me", 3, NOW + timedelta(seconds=30), NOW, "signal 9"),
         opened_at=NOW,
         counters=Counters(2, 1, 0, 0),
         extra={"mood": "good"},
@@ -56,7 +73,7 @@ def test_record_written_has_these_fields():
         "key": "welcome-17",
         "state": "claimed",
         "seq": 3,
-        "lease": ["me", 3, 1767225630000],
+        "lease": ["me", 3, 1767225630000, 1767225600000, "signal 9"],
         "generation": 1,
         "fingerprint": None,
         "opened_at": 1767225600000,
@@ -121,6 +138,11 @@ def test_age_is_that_of_the_first_failed_try_of_the_generation():
         ({"limit": 0}, "the limit of a PoisonRule is 0; allowed are whole numbers >= 1"),
         ({"limit": True}, "the limit of a PoisonRule is True; allowed are whole numbers >= 1"),
         ({"limit": 2.5}, "the limit of a PoisonRule is 2.5; allowed are whole numbers >= 1"),
+        ({"failures": 0}, "the failures of a PoisonRule is 0; allowed are whole numbers >= 1"),
+        (
+            {"failures": 17},
+            "the failures of a PoisonRule is 17; allowed are 1 to 16, or None to count by message alone",
+        ),
         ({"window": 0}, "the window of a PoisonRule is 0; allowed are finite durations > 0"),
         ({"window": float("inf")}, "the window of a PoisonRule is inf; allowed are finite durations > 0"),
     ],
@@ -142,6 +164,6 @@ def test_crash_is_told_by_code_and_class():
 
 def test_limits_are_exactly_these():
     """Three crashes in 72 hours, and a history of a hundred attempts."""
-    assert PoisonRule() == PoisonRule(limit=3, window=259200.0)
+    assert PoisonRule() == PoisonRule(limit=3, window=259200.0, failures=3, failure_window=900.0)
     assert HISTORY_LIMIT == 100
     assert [state.value for state in ClaimState] == ["free", "claimed", "sending", "waiting", "unknown", "done"]

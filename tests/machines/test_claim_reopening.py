@@ -131,9 +131,9 @@ def test_reopened_message_is_no_poison_for_what_it_was_before():
     assert Done(record, convicted=True) == answer
     reopened = reopen(record, now=at(now))
     assert Counters() == reopened.counters
-    for _ in range(3):
+    for crashes in range(3):
         reopened, answer = take(reopened, owner="other", now=at(now))
-        assert Claimed(reopened) == answer
+        assert Claimed(reopened, is_suspect=crashes > 0) == answer
         now += LEASE
     assert Done(take(reopened, now=at(now))[0], convicted=True) == take(reopened, now=at(now))[1]
 

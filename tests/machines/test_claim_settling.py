@@ -32,9 +32,9 @@ from tests.machines.claims import (
 def test_begin_send_marks_the_send_and_renews_the_lease():
     """The token stays the same, so it may be repeated after a lost answer."""
     record = machine.begin_send(claimed(), 1, lease=60.0, now=at(20))
-    assert (ClaimState.SENDING, 1, Lease("me", 1, at(80))) == (record.state, record.seq, record.lease)
+    assert (ClaimState.SENDING, 1, Lease("me", 1, at(80), NOW)) == (record.state, record.seq, record.lease)
     again = machine.begin_send(record, 1, lease=60.0, now=at(25))
-    assert attrs.evolve(record, lease=Lease("me", 1, at(85))) == again
+    assert attrs.evolve(record, lease=Lease("me", 1, at(85), NOW)) == again
 
 
 def test_begin_send_with_a_lease_that_ended_but_was_not_taken_is_granted():
@@ -85,7 +85,9 @@ def test_settle_retry_waits_for_the_delay_by_the_clock_of_the_store():
     (attempt,) = record.attempts
     assert (ClaimState.WAITING, 2, None, at(5)) == (record.state, record.seq, record.lease, record.not_before)
     assert (record.counters, record.settled_at) == (Counters(started=1, failed=1), None)
-    assert (1, 1, NOW, TIMEOUT, Action.RETRY, 5.0, RETRY.reason, "me", {}) == attrs.astuple(attempt, recurse=False)
+    assert (1, 1, NOW, TIMEOUT, Action.RETRY, 5.0, RETRY.reason, "me", None, {}) == attrs.astuple(
+        attempt, recurse=False
+    )
 
 
 def test_settle_verify_is_unknown_until_it_is_due():

@@ -22,7 +22,7 @@ def test_claim_of_an_unknown_key_is_granted():
         key="k",
         state=ClaimState.CLAIMED,
         seq=1,
-        lease=Lease("me", 1, at(LEASE)),
+        lease=Lease("me", 1, at(LEASE), NOW),
         fingerprint="f",
         opened_at=NOW,
         counters=Counters(started=1),
@@ -38,7 +38,7 @@ def test_claim_of_a_free_record_is_granted():
     )
     record, answer = take(free, owner="other")
     assert Claimed(record) == answer
-    assert (ClaimState.CLAIMED, 3, Lease("other", 3, at(LEASE))) == (record.state, record.seq, record.lease)
+    assert (ClaimState.CLAIMED, 3, Lease("other", 3, at(LEASE), NOW)) == (record.state, record.seq, record.lease)
     assert record.counters == Counters(started=2)
 
 
@@ -72,8 +72,12 @@ def test_claim_repeated_by_the_holder_after_begin_send_is_in_progress():
 def test_claim_after_the_lease_ended_before_the_send_counts_a_crash_and_is_granted(owner):
     """Nothing was sent, so the work may be repeated; the holder that lapsed is told by name."""
     record, answer = take(claimed(), owner=owner, now=at(LEASE))
-    assert Claimed(record) == answer
-    assert (ClaimState.CLAIMED, 2, Lease(owner, 2, at(2 * LEASE))) == (record.state, record.seq, record.lease)
+    assert Claimed(record, is_suspect=True) == answer
+    assert (ClaimState.CLAIMED, 2, Lease(owner, 2, at(2 * LEASE), at(LEASE))) == (
+        record.state,
+        record.seq,
+        record.lease,
+    )
     assert record.counters == Counters(started=2, crashed=1)
     (crash,) = record.attempts
     assert crash.failure == Failure(
@@ -83,9 +87,10 @@ def test_claim_after_the_lease_ended_before_the_send_counts_a_crash_and_is_grant
         error_message="the lease of me ended before it had sent",
         rule="claim.lease_ended",
     )
-    assert (1, 1, at(LEASE), Action.RETRY, "me") == (
+    assert (1, 1, NOW, at(LEASE), Action.RETRY, "me") == (
         crash.number,
         crash.generation,
+        crash.started_at,
         crash.failed_at,
         crash.action,
         crash.worker,
@@ -96,7 +101,11 @@ def test_claim_after_the_lease_ended_in_the_send_counts_a_crash_and_is_unknown()
     """It may have been sent: the caller holds it to find out."""
     record, answer = take(sending(), owner="other", now=at(100))
     assert Unknown(record) == answer
-    assert (ClaimState.UNKNOWN, 2, Lease("other", 2, at(100 + LEASE))) == (record.state, record.seq, record.lease)
+    assert (ClaimState.UNKNOWN, 2, Lease("other", 2, at(100 + LEASE), at(100))) == (
+        record.state,
+        record.seq,
+        record.lease,
+    )
     assert record.counters == Counters(started=1, crashed=1)
     (crash,) = record.attempts
     assert crash.failure == Failure(
@@ -187,7 +196,7 @@ def test_take_unknown_holds_what_may_have_been_sent_once_it_is_time(make, due):
     assert machine.is_unsettled(before, at(due)) is True
     record = machine.take_unknown(before, owner="other", lease=LEASE, now=at(due))
     assert (ClaimState.UNKNOWN, before.seq + 1) == (record.state, record.seq)
-    assert Lease("other", before.seq + 1, at(due + LEASE)) == record.lease
+    assert Lease("other", before.seq + 1, at(due + LEASE), at(due)) == record.lease
     assert before.counters.crashed + (before.state is ClaimState.SENDING) == record.counters.crashed
 
 

@@ -15,7 +15,7 @@ from retrykit.failure import ErrorClass
 from retrykit.message import Message
 from retrykit.stores import AsyncClaimStore, ClaimStore, DeadLetterQuery, Delivery, DeliveryStatus
 
-PAIRS = ["ClaimStore", "RetryStore", "DeadLetterStore", "DeliveryStore", "CircuitStore", "RedriveStore"]
+PAIRS = ["ClaimStore", "RetryStore", "DeadLetterStore", "DeliveryStore", "CircuitStore", "RedriveStore", "SignalStore"]
 MADE_OF_OTHERS = {
     "DeliveryStore": ({"apply"}, set()),
     "DeadLetterStore": ({"group", "put_back", "supersede", "discard", "edit"}, {"_change"}),
@@ -251,3 +251,5 @@ def test_value_that_is_no_key_is_named(key):
     ):
         with pytest.raises(InvalidMessageError, match=r"^the job_id "):
             call()
+    with pytest.raises(InvalidMessageError, match=r"^the name "):
+        backend.signals.get(key)

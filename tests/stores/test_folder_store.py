@@ -12,6 +12,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 
 
@@ -38,3 +39,6 @@ class TestCircuits(Folder, CircuitStoreSuite): ...
 
 
 class TestRedrives(Folder, RedriveStoreSuite): ...
+
+
+class TestSignals(Folder, SignalStoreSuite): ...

@@ -12,6 +12,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 
 FEATURES = frozenset({"megabyte", "surrogates"})
@@ -65,3 +66,9 @@ class TestRedrives(Memory, RedriveStoreSuite): ...
 
 
 class TestAsyncRedrives(AsyncMemory, RedriveStoreSuite): ...
+
+
+class TestSignals(Memory, SignalStoreSuite): ...
+
+
+class TestAsyncSignals(AsyncMemory, SignalStoreSuite): ...

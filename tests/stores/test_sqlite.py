@@ -14,6 +14,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 
 FEATURES = frozenset({"reopen", "processes", "fork", "megabyte"})
@@ -87,4 +88,12 @@ class TestRedrives(SQLite, RedriveStoreSuite):
 
 
 class TestAsyncRedrives(AsyncSQLite, RedriveStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestSignals(SQLite, SignalStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestAsyncSignals(AsyncSQLite, SignalStoreSuite):
     features = FEATURES | {"surrogates"}

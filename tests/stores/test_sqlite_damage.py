@@ -52,6 +52,15 @@ def test_claim_record_that_is_none_is_corrupt(sqlite, path, record):
     check_claim(sqlite)
 
 
+@pytest.mark.parametrize("at", ["soon", 10**18])
+def test_damaged_mark_of_a_payload_is_corrupt(sqlite, path, at):
+    """A message is not granted on what cannot be read; other payloads are not touched by it."""
+    damage(path, "INSERT INTO retrykit_marks VALUES ('f', 'host:1', ?)", at)
+    with pytest.raises(StoreCorruptError, match=r"^what is noted of the payload of 'k' cannot be read: "):
+        sqlite.claims.claim("k", owner="me", fingerprint="f")
+    assert type(sqlite.claims.claim("sound", owner="me", fingerprint="g")) is Claimed
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -10,7 +10,15 @@ import sqlite3
 import threading
 
 from retrykit.backends.sqlite import SQLiteBackend
-from retrykit.stores import CircuitStore, ClaimStore, DeadLetterStore, DeliveryStore, RedriveStore, RetryStore
+from retrykit.stores import (
+    CircuitStore,
+    ClaimStore,
+    DeadLetterStore,
+    DeliveryStore,
+    RedriveStore,
+    RetryStore,
+    SignalStore,
+)
 from retrykit.testing.conformance import (
     CircuitStoreSuite,
     ClaimStoreSuite,
@@ -19,6 +27,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 
 CONTRACTS = {
@@ -28,6 +37,7 @@ CONTRACTS = {
     "deliveries": DeliveryStore,
     "circuits": CircuitStore,
     "redrives": RedriveStore,
+    "signals": SignalStore,
 }
 
 
@@ -92,3 +102,6 @@ class TestJoinedRetries(Joined, RetryStoreSuite): ...
 
 
 class TestJoinedRedrives(Joined, RedriveStoreSuite): ...
+
+
+class TestJoinedSignals(Joined, SignalStoreSuite): ...

@@ -166,7 +166,7 @@ def test_file_whose_migration_fails_stays_as_it_was(path, script):
     """All steps or none; the earlier version can go on."""
     write_file(path, script)
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE retrykit_dead_letter_notes (application TEXT)")
+        db.execute("CREATE TABLE retrykit_signals (application TEXT)")
         before = db.execute("SELECT sql FROM sqlite_schema ORDER BY name").fetchall()
         with pytest.raises(StoreError, match="already exists"):
             SQLiteBackend(path)

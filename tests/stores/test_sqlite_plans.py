@@ -12,11 +12,11 @@ import pytest
 
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.dead_letter import DeadLetter, DeadLetterState, dead_letter_id
-from retrykit.decision import DeadLetterReason
-from retrykit.failure import ErrorClass, ErrorGroup
+from retrykit.decision import Action, DeadLetterReason, Decision
+from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
 from retrykit.machines import claim as machine
 from retrykit.message import Message
-from retrykit.stores import DeadLetterQuery, Delivery, DeliveryEvent, DeliveryStatus
+from retrykit.stores import DeadLetterQuery, Delivery, DeliveryEvent, DeliveryStatus, ReopenTerms
 from retrykit.stores.dead_letters import FACETS
 from retrykit.testing import ManualClock
 
@@ -60,6 +60,22 @@ def held(backend):
     return backend.claims.claim("k", owner="me").record
 
 
+def fail(backend):
+    record = backend.claims.claim("f", owner="me", fingerprint="f").record
+    bug = Failure(error_class=ErrorClass.INTERNAL_ERROR, outcome=Outcome.NOT_SENT)
+    dead = Decision(Action.DEAD_LETTER, 0.0, "a bug", DeadLetterReason.APPLICATION)
+    backend.claims.settle(machine.failed(record, bug, dead, failed_at=NOON), record.seq)
+
+
+def reopen(backend):
+    backend.claims.reopen("f", ReopenTerms(letter_id="f#1", generation=1))
+
+
+def sent_again(backend):
+    record = backend.claims.claim("f", owner="me", fingerprint="f").record
+    assert backend.claims.settle(machine.sent(record), record.seq) is not None
+
+
 def due(backend):
     backend.retries.schedule(Message("d", 1), NOON)
     return backend.retries.claim_due(owner="me")[0]
@@ -75,6 +91,9 @@ OPERATIONS = {
     "claim": held,
     "claim_unknown": lambda backend: backend.claims.claim_unknown("k", owner="me"),
     "settle": lambda backend: backend.claims.settle(machine.sent(held(backend)), 1),
+    "claim of a payload": lambda backend: backend.claims.claim("k", owner="me", fingerprint="f"),
+    "settle of a bug": fail,
+    "settle of what has marks": lambda backend: (fail(backend), reopen(backend), sent_again(backend)),
     "unsettled": lambda backend: backend.claims.unsettled(),
     "purge of claims": lambda backend: backend.claims.purge(NOON),
     "schedule": lambda backend: backend.retries.schedule(Message("m", 1), NOON),

@@ -124,6 +124,30 @@ def test_backend_without_close_leaves_no_warning(path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "k\n", "")
 
 
+def test_end_of_the_program_closes_no_connection_that_a_thread_uses(path):
+    """SQLite would crash the process: a worker that hangs may come back just then."""
+    program = """if True:
+        import sys, threading, time
+        from itertools import count
+        from retrykit.backends.sqlite import SQLiteBackend
+        backend = SQLiteBackend(sys.argv[1])
+        begun = threading.Barrier(5)
+        def work(name):
+            for number in count():
+                backend.claims.claim(f"{name}-{number}", owner="me")
+                if number == 20:
+                    begun.wait(30)
+        for name in range(4):
+            threading.Thread(target=work, args=[name], daemon=True).start()
+        begun.wait(30)
+        backend.close()
+        time.sleep(0.05)  # they go on, on connections of their own
+    """
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program, path], timeout=50, check=False)
+        assert done.returncode == 0
+
+
 def test_close_by_another_thread_waits_for_the_operation_that_runs(path):
     """SQLite must not lose a connection under a running statement."""
     entered, release = threading.Event(), threading.Event()

@@ -23,6 +23,7 @@ from retrykit.stores import (
     NotDue,
     Pause,
     Replaced,
+    Suspect,
     Unknown,
     as_async,
 )
@@ -41,7 +42,7 @@ as_async(as_async(memory))  # type: ignore[arg-type]
 def claim(backend: Backend) -> ClaimRecord | None:
     answer = backend.claims.claim("m-1", owner="worker")
     match answer:
-        case Claimed(record) | Unknown(record) | Done(record) | Replaced(record):
+        case Claimed(record) | Unknown(record) | Done(record) | Replaced(record) | Suspect(record):
             return record
         case NotDue(_, due_at) | InProgress(_, due_at):
             assert_type(due_at, datetime)

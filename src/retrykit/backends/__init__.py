@@ -1,4 +1,4 @@
-"""Backends: each holds the six stores in one place."""
+"""Backends: each holds the seven stores in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory backend: all six stores in this process, for tests and for work that may be lost with it.
+"""The memory backend: all seven stores in this process, for tests and for work that may be lost with it.
 
 It is also the model of the contracts: each operation is one small critical section around the pure functions.
 """
@@ -18,7 +18,7 @@ import attrs
 from ..clock import Clock, current_clock
 from ..dead_letter import DeadLetter, DeadLetterState
 from ..lease import Lease
-from ..machines import circuit
+from ..machines import circuit, poison
 from ..machines import claim as machine
 from ..machines.letter import LetterChange
 from ..message import Message
@@ -39,9 +39,11 @@ from ..stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ..stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ..stores.redrives import RedriveStore
 from ..stores.retries import DueMessage, RetryStats, RetryStore
+from ..stores.signals import SignalStore
 from ..times import later
 from .cursors import read_cursor, write_cursor
 from .memory_redrives import Redrives
+from .memory_signals import MemorySignals
 
 __all__ = ["MemoryBackend"]
 
@@ -64,45 +66,51 @@ class _Claims(ClaimStore):
     def __init__(self, shared: _Shared) -> None:
         self._shared = shared
         self._records: dict[str, ClaimRecord] = {}
+        self._marks: dict[str, poison.Marks] = {}
 
     def _claim(self, key: str, fingerprint: str | None, owner: str, lease: float, terms: ClaimTerms) -> ClaimAnswer:
         with self._shared.locked() as now:
-            self._records[key], answer = machine.take(
-                self._records.get(key), key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
+            record, answer = machine.take(
+                self._records.get(key),
+                key,
+                fingerprint=fingerprint,
+                owner=owner,
+                lease=lease,
+                terms=terms,
+                now=now,
+                marks=self._marks.get(fingerprint or "", machine.NO_MARKS),
             )
+            self._kept(record, now)
             return answer
 
     def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:
         with self._shared.locked() as now:
-            return self._keep(machine.take_unknown(self._records.get(key), owner=owner, lease=lease, now=now))
+            return self._keep(machine.take_unknown(self._records.get(key), owner=owner, lease=lease, now=now), now)
 
     def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None:
         with self._shared.locked() as now:
-            return self._keep(machine.begin_send(self._records.get(key), token, lease=lease, now=now))
+            return self._keep(machine.begin_send(self._records.get(key), token, lease=lease, now=now), now)
 
     def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None:
         with self._shared.locked() as now:
-            return self._keep(machine.renew(self._records.get(key), token, lease=lease, now=now))
+            return self._keep(machine.renew(self._records.get(key), token, lease=lease, now=now), now)
 
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
         with self._shared.locked() as now:
-            return self._keep(machine.write(self._records.get(record.key), record, token, delay=delay, now=now))
+            return self._keep(machine.write(self._records.get(record.key), record, token, delay=delay, now=now), now)
 
     def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord:
         with self._shared.locked() as now:
-            record = machine.confirm(self._records.get(key), key, provider=provider, provider_id=provider_id, now=now)
-            self._records[key] = record
-            return record
+            before = self._records.get(key)
+            return self._kept(machine.confirm(before, key, provider=provider, provider_id=provider_id, now=now), now)
 
     def _cancel(self, key: str) -> ClaimRecord:
         with self._shared.locked() as now:
-            self._records[key] = machine.cancel(self._records.get(key), key, now=now)
-            return self._records[key]
+            return self._kept(machine.cancel(self._records.get(key), key, now=now), now)
 
     def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
         with self._shared.locked() as now:
-            self._records[key] = machine.reopen(self._records.get(key), key, terms, now=now)
-            return self._records[key]
+            return self._kept(machine.reopen(self._records.get(key), key, terms, now=now), now)
 
     def _get(self, key: str) -> ClaimRecord | None:
         with self._shared.locked():
@@ -120,11 +128,26 @@ class _Claims(ClaimStore):
             expired.sort(key=lambda record: record.settled_at or before)
             for record in expired[:limit]:
                 del self._records[record.key]
+            young = {
+                name: {source: at for source, at in marks.items() if at >= before}
+                for name, marks in self._marks.items()
+            }
+            self._marks = {name: marks for name, marks in young.items() if marks}
             return len(expired[:limit])
 
-    def _keep(self, record: ClaimRecord | None) -> ClaimRecord | None:
-        if record is not None:
-            self._records[record.key] = record
+    def _keep(self, record: ClaimRecord | None, now: datetime) -> ClaimRecord | None:
+        return None if record is None else self._kept(record, now)
+
+    def _kept(self, record: ClaimRecord, now: datetime) -> ClaimRecord:
+        """Keep a record, and what its change says of its payload."""
+        before = self._records.get(record.key)
+        self._records[record.key] = record
+        mark = poison.mark_of(before, record, now)
+        if mark is not None:
+            known = self._marks.get(record.fingerprint or "", machine.NO_MARKS)
+            self._marks[record.fingerprint or ""] = poison.with_mark(known, mark)
+        for fingerprint in poison.cleared(before, record):
+            self._marks.pop(fingerprint, None)
         return record
 
 
@@ -466,7 +489,7 @@ class _Circuits(CircuitStore):
 
 
 class MemoryBackend:
-    """Six stores in this process's memory, safe for many threads.
+    """Seven stores in this process's memory, safe for many threads.
 
     Args:
         clock: where the time comes from; None: the clock in force when a store is used.
@@ -488,6 +511,7 @@ class MemoryBackend:
         self.deliveries: DeliveryStore = _Deliveries(shared)
         self.circuits: CircuitStore = _Circuits(shared)
         self.redrives: RedriveStore = Redrives(shared.locked)
+        self.signals: SignalStore = MemorySignals(shared.locked)
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from .alerts import alerts
 from .classify import classify
 from .deliveries import deliveries
 from .demo import demo
@@ -41,7 +42,7 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (classify, deliveries, demo, dlq, lint, migrate, pause, pauses, policy, reconcile, resume, runbook):
+for command in (alerts, classify, deliveries, demo, dlq, lint, migrate, pause, pauses, policy, reconcile, resume, runbook):
     app.add_command(command)
 for command in (audit, discard, edit, export, import_, plan, redrive, redrives):
     dlq.add_command(command)

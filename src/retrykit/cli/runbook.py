@@ -14,6 +14,7 @@ import click
 from ..clock import current_clock
 from ..codec import JSON
 from ..failure import BUILT_IN_CLASSES, ErrorGroup
+from ..monitor import Alert, ErrorClassDominates
 from ..stores import Backend, DeadLetterQuery
 from ..times import read_instant, to_iso
 from .backend import opened, with_backend
@@ -34,6 +35,9 @@ _BLAME: Final = {
 """Who is at fault, by the group of the most frequent class."""
 
 _MANY: Final = 3
+
+_LIMIT: Final = ErrorClassDominates().share
+"""Above what share one class is the trouble, here of the letters."""
 
 
 @attrs.frozen
@@ -82,16 +86,18 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
     groups = letters.groups(recent, order="matching", limit=_MANY).groups
     total = letters.count(recent)
     paused = backend.circuits.pauses()
+    alerts = _alerts(backend)
     broken = [each.name for each in backend.circuits.circuits() if each.is_open]
     return [
         _Step(
             "How bad is it?",
             [
                 f"{total:,} messages died since {since}, {stats.died_last_day:,} in a day; {stats.quarantined:,} wait.",
+                *(f"alert since {to_iso(each.since)}: {each.title}" for each in alerts),
                 *(f"{each.key} is paused by {each.by}: {each.reason}" for each in paused),
                 *(f"the breaker of {name} is open" for name in broken),
             ],
-            ["retrykit dlq watch", "retrykit deliveries", "retrykit pauses"],
+            ["retrykit alerts", "retrykit dlq watch", "retrykit deliveries", "retrykit pauses"],
         ),
         _Step(
             "Is it the provider, the data, or code that was deployed?",
@@ -145,10 +151,17 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
     ]
 
 
+def _alerts(backend: Backend) -> Sequence[Alert]:
+    """Return the alerts in force of the monitors that have no name of their own."""
+    signals = backend.signals.get("default")
+    return [] if signals is None else signals.alerts()
+
+
 def _share(name: str, count: int, total: int) -> str:
     known = BUILT_IN_CLASSES.get(name)
     blame = "a class of your own" if known is None else _BLAME[known.group]
-    return f"{name}: {count:,} of {total:,} ({count / total:.0%}) - {blame}"
+    limit = f"; more than {_LIMIT:.0%}" if count > _LIMIT * total else ""
+    return f"{name}: {count:,} of {total:,} ({count / total:.0%}) - {blame}{limit}"
 
 
 def _command(name: str, *words: str) -> str:

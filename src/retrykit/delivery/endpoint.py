@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from .._steps import is_async
+from .._threads import in_thread
 from ..classification.provider_event import ProviderEvent
-from ..clock import in_trio
 from ..errors import ConfigurationError, InvalidPayloadError, WebhookRefusedError
 from .webhook_signatures import by_name
 from .webhooks import Webhook
@@ -128,7 +128,7 @@ class WebhookEndpoint:
         except _AnsweredError as answered:
             return _Answer(answered.status)
         try:
-            events = await _in_thread(webhook.events, pairs, body)
+            events = await in_thread(webhook.events, pairs, body)
         except WebhookRefusedError as error:
             _logger.warning("%s", error)
             return _refusal(error, webhook)
@@ -153,7 +153,7 @@ class WebhookEndpoint:
                 len(events),
                 name,
             )
-            await _in_thread(_forget, webhook, body)
+            await in_thread(_forget, webhook, body)
             return _Answer(500)
         except BaseException:  # cancelled: nothing can be awaited any more
             _forget(webhook, body)
@@ -161,7 +161,7 @@ class WebhookEndpoint:
         return _Answer(200)
 
     async def _apply_one(self, event: ProviderEvent) -> None:
-        result = self._apply(event) if self._is_async else await _in_thread(self._apply, event)
+        result = self._apply(event) if self._is_async else await in_thread(self._apply, event)
         if inspect.isawaitable(result):
             await result
 
@@ -219,21 +219,3 @@ async def _live(receive: Receive, send: Send) -> None:
         await send({"type": f"{event}.complete"})
         if event == "lifespan.shutdown":
             return
-
-
-async def _in_thread(fn: Callable[..., T], /, *args: object) -> T:
-    """Call a function in a thread, in the caller's context."""
-
-    def call() -> tuple[T]:
-        try:
-            return (fn(*args),)  # wrapped: trio takes no coroutine from a thread, even as a result
-        except StopIteration as error:  # no future can hold it
-            raise RuntimeError("a function raised StopIteration") from error
-
-    if in_trio():
-        import trio
-
-        return (await trio.to_thread.run_sync(call))[0]
-    import asyncio
-
-    return (await asyncio.to_thread(call))[0]

@@ -27,6 +27,7 @@ from ..clock import Clock, current_clock
 from ..codec import pack, unpack
 from ..decision import Action, Decision, DispositionKind
 from ..delivery.lookup import AsyncStatusLookup, NotAccepted, Sent, StatusLookup
+from ..draining import outlasts_drain
 from ..errors import (
     AlreadyInProgressError,
     ConfigurationError,
@@ -53,6 +54,7 @@ from ..stores.claims import (
     NotDue,
     PoisonRule,
     Replaced,
+    Suspect,
     Unknown,
 )
 from ..times import Duration, seconds
@@ -273,12 +275,14 @@ class GuardFlow:
                     yield from self._find_out(key, record)
                 case InProgress(_, until) | NotDue(_, until):
                     left = options.wait - (clock.monotonic() - began)
-                    if left <= 0:
+                    if left <= 0 or outlasts_drain(min(pause, left)):
                         raise AlreadyInProgressError(key, (until - clock.now()).total_seconds())
                     yield from do(self._sleep(clock), min(pause, left))
                     pause = min(pause * 2, _LONGEST_PAUSE)
                 case Replaced():  # somebody has put the call back with another payload
                     raise FingerprintMismatchError(key)
+                case _:  # suspects are granted to whoever does not say otherwise
+                    assert not isinstance(answer, Suspect)
 
     def _replayed(self, key: str, record: ClaimRecord) -> object:
         """Return what the call gave when it was done."""

@@ -6,7 +6,7 @@ only has to apply one of them atomically.
 
 A holder whose lease has ended is gone: in `claimed` that is a crash before the send and the work may be repeated, in
 `sending` the outcome is unknown and has to be verified. Over the crash limit the message is settled as poison in the
-same operation, unprocessed.
+same operation, unprocessed; `poison` has the rule.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Final, TypeAlias, cast
 
 import attrs
 
-from ..checks import whole
 from ..codec import JSON
 from ..dead_letter import dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, Decision, DispositionKind
 from ..errors import FingerprintMismatchError
-from ..failure import ErrorClass, Failure, Outcome
+from ..failure import Failure, Outcome
 from ..lease import Lease
 from ..message import CALL_MARK
-from ..times import Duration, from_millis, later, seconds, to_millis
+from ..times import from_millis, later, to_millis
+from .poison import Marks, PoisonRule, is_crash, lost_worker, mark_of, verdict, with_mark
 
 __all__ = [
     "HISTORY_LIMIT",
@@ -42,6 +42,7 @@ __all__ = [
     "PoisonRule",
     "ReopenTerms",
     "Replaced",
+    "Suspect",
     "Unknown",
 ]
 
@@ -51,11 +52,11 @@ SCHEMA_VERSION: Final = 1
 HISTORY_LIMIT: Final = 100
 """Attempts that a record keeps; a policy may allow no more of them in one generation."""
 
+NO_MARKS: Final[Marks] = {}
+"""Of a payload that nothing is known of."""
+
 _REPLACED: Final = 16
 """Replaced payloads that a record remembers."""
-
-WORKER_LOST: Final = "worker_lost"
-"""The error code of a try whose holder's lease ended without a word."""
 
 
 class ClaimState(StrEnum):
@@ -85,40 +86,20 @@ class Counters:
     interrupted: int = 0
 
 
-def _limit(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-    whole(value, f"the {attribute.name} of a PoisonRule")
-
-
-def _window(value: Duration) -> float:
-    return seconds(value, "the window of a PoisonRule", positive=True)
-
-
-@attrs.frozen
-class PoisonRule:
-    """How many crashes within which time make a message poison.
-
-    The default, three in 72 hours, is that of Sidekiq's super_fetch.
-
-    Raises:
-        ConfigurationError: a value is not allowed.
-    """
-
-    limit: int = attrs.field(default=3, validator=_limit)
-    """Crashes, >= 1."""
-    window: float = attrs.field(default=seconds("72h"), converter=_window)
-    """A duration > 0; longer than a lease, or no two crashes ever fall into it."""
-
-
 @attrs.frozen(kw_only=True)
 class ClaimTerms:
     """On which terms a key is claimed."""
 
-    poison: PoisonRule = PoisonRule()
+    poison: PoisonRule = PoisonRule()  # noqa: RUF009 - an immutable value
     """Over how many crashes the message is settled as poison instead of granted."""
     sending: bool = False
     """Whether the send begins with the claim: a holder that is lost may have sent."""
     ttl: float | None = None
     """Seconds after which a settled key counts as new; None: never."""
+    suspects: bool = True
+    """Whether a suspect is granted as well; False: it is answered `Suspect`, and nobody holds it."""
+    lost: str | None = None
+    """How the worker ended that had this copy before, as somebody saw it; None: nobody did."""
 
 
 @attrs.frozen(kw_only=True)
@@ -198,6 +179,8 @@ class ClaimRecord:
 
     def crashes_since(self, instant: datetime) -> int:
         """Return how many tries of this generation crashed after `instant`."""
+        if not self.attempts:  # as mostly
+            return 0
         return sum(is_crash(attempt) and attempt.failed_at > instant for attempt in self.tries)
 
     def to_dict(self) -> dict[str, JSON]:
@@ -209,7 +192,7 @@ class ClaimRecord:
             "key": self.key,
             "state": self.state.value,
             "seq": self.seq,
-            "lease": None if lease is None else [lease.owner, lease.token, to_millis(lease.deadline)],
+            "lease": None if lease is None else _packed(lease),
             "generation": self.generation,
             "fingerprint": self.fingerprint,
             "opened_at": to_millis(self.opened_at),
@@ -234,13 +217,13 @@ class ClaimRecord:
     def from_dict(cls, fields: Mapping[str, JSON]) -> ClaimRecord:
         """Make a record of what `to_dict` gave."""
         rest = dict(fields)
-        lease = cast("list[str | int] | None", rest.pop("lease"))
+        lease = cast("list[str | int | None] | None", rest.pop("lease"))
         disposition, reason = rest.pop("disposition"), rest.pop("reason")
         attempts = cast("list[dict[str, JSON]]", rest.pop("attempts"))
         plain = {name: rest.pop(name) for name in _PLAIN}
         return cls(
             state=ClaimState(cast("str", rest.pop("state"))),
-            lease=None if lease is None else Lease(str(lease[0]), int(lease[1]), from_millis(int(lease[2]))),
+            lease=None if lease is None else _unpacked(*lease),  # type: ignore[arg-type]
             opened_at=from_millis(cast("int", rest.pop("opened_at"))),
             not_before=_instant(rest.pop("not_before")),
             settled_at=_instant(rest.pop("settled_at")),
@@ -261,6 +244,21 @@ _PLAIN = (
 )
 
 
+def _packed(lease: Lease) -> list[JSON]:
+    granted_at = None if lease.granted_at is None else to_millis(lease.granted_at)
+    packed: list[JSON] = [lease.owner, lease.token, to_millis(lease.deadline), granted_at, lease.lost]
+    while packed[-1] is None:
+        packed.pop()
+    return packed
+
+
+def _unpacked(
+    owner: str, token: int, deadline: int, granted_at: int | None = None, lost: str | None = None, *_: JSON
+) -> Lease:
+    """Return a lease as it was packed: by this version, by one before that kept less, or by a newer one."""
+    return Lease(str(owner), int(token), from_millis(int(deadline)), _instant(granted_at), lost)
+
+
 def _instant(millis: JSON) -> datetime | None:
     return None if millis is None else from_millis(cast("int", millis))
 
@@ -270,6 +268,8 @@ class Claimed:
     """The caller holds the message and may work on it, until the lease ends."""
 
     record: ClaimRecord
+    is_suspect: bool = False
+    """Whether a worker was lost with it in this generation, within the window of the poison rule: it had better run alone."""
 
 
 @attrs.frozen
@@ -311,7 +311,14 @@ class Replaced:
     record: ClaimRecord
 
 
-ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced
+@attrs.frozen
+class Suspect:
+    """A worker was lost with it, and the caller did not want it so. The caller claims it again once nothing else is at work."""
+
+    record: ClaimRecord
+
+
+ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replaced | Suspect
 """What a claim is answered; match on it."""
 
 
@@ -332,8 +339,9 @@ def take(
     lease: float,
     terms: ClaimTerms,
     now: datetime,
+    marks: Marks = NO_MARKS,
 ) -> tuple[ClaimRecord, ClaimAnswer]:
-    """Answer a claim on `key`; return the record to store and the answer.
+    """Answer a claim on `key`; return the record to store and the answer. `marks` are those of the payload `fingerprint`.
 
     A repeated claim by the same owner, whose first answer was lost, is granted again; a holder that claims with `sending` does
     not begin before it has the answer.
@@ -352,10 +360,9 @@ def take(
             return record, Replaced(record)
         raise FingerprintMismatchError(key)
     if record.lease is not None and not record.lease.is_over(now):
-        if record.lease.owner == owner and (record.state is not ClaimState.SENDING or terms.sending):
-            return record, Unknown(record) if record.state is ClaimState.UNKNOWN else Claimed(record)
-        return record, InProgress(record, record.lease.deadline)
-    record = _without_lapsed_holder(record, now)
+        return _taken(record, record.lease, owner, terms, now)
+    held = record
+    record = _without_lapsed_holder(held, now, lost=terms.lost)
     if record.state is ClaimState.DONE:
         return record, Done(record)
     if record.not_before is not None and record.not_before > now:
@@ -363,13 +370,37 @@ def take(
     if record.state is ClaimState.UNKNOWN:
         record = _hold(record, ClaimState.UNKNOWN, owner, lease, now)
         return record, Unknown(record)
-    if record.crashes_since(now - timedelta(seconds=terms.poison.window)) >= terms.poison.limit:
-        record = _convict(record, now)
+    poison = verdict(record, with_mark(marks, mark_of(held, record, now)), terms.poison, now)
+    if poison is not None:
+        record = _convict(record, poison, now)
         return record, Done(record, convicted=True)
+    if not terms.suspects and _is_suspect(record, terms, now):
+        if record is not held:  # its holder is out, and finds that out
+            record = _changed(record, seq=record.seq + 1)
+        return record, Suspect(record)
     counters = attrs.evolve(record.counters, started=record.counters.started + 1)
     state = ClaimState.SENDING if terms.sending else ClaimState.CLAIMED
     record = _changed(_hold(record, state, owner, lease, now), counters=counters)
-    return record, Claimed(record)
+    return record, _claimed(record, terms, now)
+
+
+def _taken(
+    record: ClaimRecord, lease: Lease, owner: str, terms: ClaimTerms, now: datetime
+) -> tuple[ClaimRecord, ClaimAnswer]:
+    """Answer a claim on what somebody holds."""
+    if lease.owner == owner and (record.state is not ClaimState.SENDING or terms.sending):
+        return record, Unknown(record) if record.state is ClaimState.UNKNOWN else _claimed(record, terms, now)
+    if terms.lost is not None and lease.lost is None:  # it ends later, and whoever sees that may not know how
+        record = _changed(record, lease=attrs.evolve(lease, lost=terms.lost))
+    return record, InProgress(record, lease.deadline)
+
+
+def _claimed(record: ClaimRecord, terms: ClaimTerms, now: datetime) -> Claimed:
+    return Claimed(record, is_suspect=_is_suspect(record, terms, now))
+
+
+def _is_suspect(record: ClaimRecord, terms: ClaimTerms, now: datetime) -> bool:
+    return record.crashes_since(now - timedelta(seconds=terms.poison.window)) > 0
 
 
 def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: datetime) -> ClaimRecord | None:
@@ -399,53 +430,36 @@ def _may_be_found_out(record: ClaimRecord, now: datetime) -> bool:
 
 def _hold(record: ClaimRecord, state: ClaimState, owner: str, lease: float, now: datetime) -> ClaimRecord:
     seq = record.seq + 1
-    return _changed(record, state=state, seq=seq, lease=Lease.granted(owner, seq, now, lease), not_before=None)
+    hold = Lease(owner, seq, later(now, lease), granted_at=now)
+    return _changed(record, state=state, seq=seq, lease=hold, not_before=None)
 
 
-def _without_lapsed_holder(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """Return the record after its holder, if any, is known to be gone."""
+def _without_lapsed_holder(record: ClaimRecord, now: datetime, *, lost: str | None = None) -> ClaimRecord:
+    """Return the record after its holder, if any, is known to be gone; `lost` is how it ended, where somebody saw it."""
     lease = record.lease
     if lease is None:
         return record
     if record.state is ClaimState.UNKNOWN:  # it only asked; nothing was tried
         return _changed(record, lease=None)
     sending = record.state is ClaimState.SENDING
-    failure = Failure(
-        error_class=ErrorClass.INTERNAL_ERROR,
-        error_code=WORKER_LOST,
-        error_message=f"the lease of {lease.owner} ended {'while it was sending' if sending else 'before it had sent'}",
-        stage="send" if sending else None,
-        outcome=Outcome.UNKNOWN if sending else Outcome.NOT_SENT,
-        rule="claim.lease_ended",
-    )
+    failure = lost_worker(attrs.evolve(lease, lost=lease.lost or lost), sending=sending)
     action = Action.VERIFY if sending else Action.RETRY
     attempt = _attempt(record, failure, action, 0.0, "the worker was lost", min(lease.deadline, now), lease.owner)
     return _changed(
         record,
         state=ClaimState.UNKNOWN if sending else ClaimState.FREE,
         lease=None,
-        attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:],
+        attempts=(*record.attempts, attrs.evolve(attempt, started_at=lease.granted_at))[-HISTORY_LIMIT:],
         counters=attrs.evolve(record.counters, crashed=record.counters.crashed + 1),
     )
 
 
-def _convict(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    failure = Failure(
-        error_class=ErrorClass.POISON_MESSAGE,
-        error_message=f"{record.counters.crashed} workers were lost while they had this message",
-        outcome=Outcome.NOT_SENT,
-        rule="claim.poison",
-    )
+def _convict(record: ClaimRecord, failure: Failure, now: datetime) -> ClaimRecord:
     note = "poison message, quarantined unprocessed"
     attempt = _attempt(record, failure, Action.DEAD_LETTER, 0.0, note, now, None)
     record = _changed(record, note=note)
     dead = _done(record, DispositionKind.DEAD_LETTERED, DeadLetterReason.POISON_MESSAGE, letter=True)
     return _changed(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
-
-
-def is_crash(attempt: Attempt) -> bool:
-    """Tell whether a try ended with its worker."""
-    return attempt.failure.error_code == WORKER_LOST and attempt.failure.error_class == ErrorClass.INTERNAL_ERROR
 
 
 def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:

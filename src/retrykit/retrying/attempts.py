@@ -17,6 +17,7 @@ from ..classification import ErrorClassifier
 from ..classification.tags import is_unsure, mark_unsure
 from ..clock import SystemClock
 from ..decision import Action, Attempt, Decision
+from ..draining import outlasts_drain, sleep, sleep_async
 from ..errors import CallRefusedError, RetryLater
 from ..events import AttemptFailed, emit
 from ..failure import ErrorClass, Failure, Outcome
@@ -134,7 +135,7 @@ class Attempts:
         began: when the call began, in the clock's monotonic seconds; None where its length does not matter.
     """
 
-    __slots__ = ("_around", "_began", "_delay", "_event", "_failure", "_fn", "_history", "_policy", "_token")
+    __slots__ = ("_around", "_began", "_delay", "_event", "_failure", "_fn", "_history", "_left", "_policy", "_token")
 
     def __init__(self, policy: retry, fn: object, began: float | None) -> None:
         self._policy = policy
@@ -144,6 +145,7 @@ class Attempts:
         self._failure: Failure | None = None
         self._event: AttemptFailed | None = None
         self._delay = 0.0
+        self._left = 0.0
         self._token: Token[_Running] | None = None
         self._around: _Running = None
 
@@ -224,14 +226,29 @@ class Attempts:
             self._mark(error)
             return False
         asked = failure.retry_after or 0.0  # the short form sleeps through its own backoff, however long, but not this
-        if decision.delay > policy.max_inline_delay and (policy.matrix is not None or asked > policy.max_inline_delay):
-            self._mark(error)
-            outcome = Outcome.UNKNOWN if is_unsure(error) else failure.outcome
-            raise RetryLater(attrs.evolve(failure, outcome=outcome), decision) from error
+        is_long = decision.delay > policy.max_inline_delay
+        if (is_long and (policy.matrix is not None or asked > policy.max_inline_delay)) or outlasts_drain(
+            decision.delay
+        ):
+            raise self._later(error, failure, decision) from error
         return self._note(failure, decision)
 
+    def _later(self, error: Exception, failure: Failure, decision: Decision) -> RetryLater:
+        """Return what says that the next attempt is due when nobody waits for it any more."""
+        self._mark(error)
+        outcome = Outcome.UNKNOWN if is_unsure(error) else failure.outcome
+        return RetryLater(attrs.evolve(failure, outcome=outcome), decision)
+
     def stopped(self, error: Exception) -> bool:
-        """Say in the error that its attempt was the last because the wait was ended; False."""
+        """Say in the error that its attempt was the last because the wait was ended; False.
+
+        Raises:
+            RetryLater: it was ended because the process is told to stop, and would have outlived the drain.
+        """
+        if self._left:
+            last = CurrentAttempt(self.number, self._history).history[-1]
+            reason = f"{last.failure.error_class}, the wait would outlive the shutdown"
+            raise self._later(error, last.failure, Decision(Action.RETRY, self._left, reason)) from error
         self._say_why(error, len(self._history), "everything is to stop")
         self._mark(error)
         return False
@@ -265,6 +282,8 @@ class Attempts:
         if not policy.never_waits:
             previous = self._delay if history else None
             delay = policy.backoff.delay(number, policy.rng or _RANDOM, previous=previous)
+        if delay and outlasts_drain(delay):
+            return False
         self._delay = delay
         clock = policy.time()
         at = time_ns() if type(clock) is SystemClock else clock.now()
@@ -282,7 +301,7 @@ class Attempts:
             rule="retry.on_result",
         )
         decision = self._after(failure, None)
-        return decision.action is Action.RETRY and self._note(failure, decision)
+        return decision.action is Action.RETRY and not outlasts_drain(decision.delay) and self._note(failure, decision)
 
     def enter(self) -> None:
         """Remember which attempt is running here."""
@@ -313,7 +332,9 @@ class Attempts:
                     if stop.wait(self._delay):
                         return False
                 elif self._delay:
-                    clock.sleep(self._delay)
+                    self._left = sleep(clock, self._delay)
+                    if self._left:
+                        return False
             if stop is not None and stop.is_set():
                 return False
         self.enter()
@@ -326,12 +347,17 @@ class Attempts:
             self.leave()
             with around(policy.hooks, self._event):
                 clock, stop = policy.time(), policy.stop
-                glance = _GLANCE if stop is not None and type(clock) is SystemClock else math.inf
-                left = self._delay
-                while left > 0 and not (stop is not None and stop.is_set()):
-                    part = min(left, glance)
-                    await clock.sleep_async(part)
-                    left -= part
+                if stop is not None:
+                    glance = _GLANCE if type(clock) is SystemClock else math.inf
+                    left = self._delay
+                    while left > 0 and not stop.is_set():
+                        part = min(left, glance)
+                        await clock.sleep_async(part)
+                        left -= part
+                elif self._delay:
+                    self._left = await sleep_async(clock, self._delay)
+                    if self._left:
+                        return False
             if stop is not None and stop.is_set():
                 return False
         self.enter()

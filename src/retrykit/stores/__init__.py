@@ -1,7 +1,7 @@
 """The store contracts: what a user may subclass, and what every backend provides.
 
-Six contracts, each in a synchronous and an asynchronous form with the same names: claims, retries, dead letters,
-deliveries, circuits, redrives.
+Seven contracts, each in a synchronous and an asynchronous form with the same names: claims, retries, dead letters,
+deliveries, circuits, redrives, signals.
 """
 
 from .as_async import as_async
@@ -22,6 +22,7 @@ from .claims import (
     PoisonRule,
     ReopenTerms,
     Replaced,
+    Suspect,
     Unknown,
 )
 from .dead_letter_figures import DeadLetterStats, DeadLetterTrend
@@ -31,6 +32,7 @@ from .dead_letters import AsyncDeadLetterStore, DeadLetterPage, DeadLetterStore,
 from .deliveries import AsyncDeliveryStore, Delivery, DeliveryEvent, DeliveryFailure, DeliveryStatus, DeliveryStore
 from .redrives import AsyncRedriveStore, AuditEntry, JobChange, RedriveJob, RedriveState, RedriveStore
 from .retries import AsyncRetryStore, DueMessage, RetryStats, RetryStore
+from .signals import AsyncSignalStore, SignalChange, Signals, SignalStore
 
 __all__ = [
     "AsyncBackend",
@@ -40,6 +42,7 @@ __all__ = [
     "AsyncDeliveryStore",
     "AsyncRedriveStore",
     "AsyncRetryStore",
+    "AsyncSignalStore",
     "AuditEntry",
     "Backend",
     "Circuit",
@@ -81,6 +84,10 @@ __all__ = [
     "Replaced",
     "RetryStats",
     "RetryStore",
+    "SignalChange",
+    "SignalStore",
+    "Signals",
+    "Suspect",
     "Unknown",
     "as_async",
 ]

@@ -22,6 +22,7 @@ from .dead_letters import AsyncDeadLetterStore
 from .deliveries import AsyncDeliveryStore
 from .redrives import AsyncRedriveStore
 from .retries import AsyncRetryStore
+from .signals import AsyncSignalStore
 
 __all__ = ["as_async"]
 
@@ -86,7 +87,7 @@ def _adapt(contract: Callable[[], S], store: object, call: _Caller) -> S:
 
 
 class _AdaptedBackend:
-    """The six stores of a synchronous backend, for asynchronous callers."""
+    """The seven stores of a synchronous backend, for asynchronous callers."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -98,6 +99,7 @@ class _AdaptedBackend:
         self.deliveries: AsyncDeliveryStore = _adapt(AsyncDeliveryStore, backend.deliveries, call)
         self.circuits: AsyncCircuitStore = _adapt(AsyncCircuitStore, backend.circuits, call)
         self.redrives: AsyncRedriveStore = _adapt(AsyncRedriveStore, backend.redrives, call)
+        self.signals: AsyncSignalStore = _adapt(AsyncSignalStore, backend.signals, call)
 
     async def aclose(self) -> None:
         if self._worker is not None:
@@ -109,6 +111,6 @@ def as_async(backend: Backend) -> AsyncBackend:
     """Return the asynchronous twin of a synchronous backend. Closing it closes the backend.
 
     Args:
-        backend: one of ours, or any object with the six stores.
+        backend: one of ours, or any object with the seven stores.
     """
     return _AdaptedBackend(backend)

@@ -1,4 +1,4 @@
-"""A backend: the six stores that live in one place."""
+"""A backend: the seven stores that live in one place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from .dead_letters import AsyncDeadLetterStore, DeadLetterStore
 from .deliveries import AsyncDeliveryStore, DeliveryStore
 from .redrives import AsyncRedriveStore, RedriveStore
 from .retries import AsyncRetryStore, RetryStore
+from .signals import AsyncSignalStore, SignalStore
 
 __all__ = ["AsyncBackend", "Backend"]
 
 
 class Backend(Protocol):
-    """Six stores for synchronous callers; any object that has them is one."""
+    """Seven stores for synchronous callers; any object that has them is one."""
 
     @property
     def blocks(self) -> bool:
@@ -52,13 +53,18 @@ class Backend(Protocol):
         """The redrives and the audit log."""
         ...
 
+    @property
+    def signals(self) -> SignalStore:
+        """What the fleet has met lately, and the alerts in force."""
+        ...
+
     def close(self) -> None:
         """Close what the backend opened itself."""
         ...
 
 
 class AsyncBackend(Protocol):
-    """Six stores for asynchronous callers; any object that has them is one."""
+    """Seven stores for asynchronous callers; any object that has them is one."""
 
     @property
     def claims(self) -> AsyncClaimStore:
@@ -88,6 +94,11 @@ class AsyncBackend(Protocol):
     @property
     def redrives(self) -> AsyncRedriveStore:
         """The redrives and the audit log."""
+        ...
+
+    @property
+    def signals(self) -> AsyncSignalStore:
+        """What the fleet has met lately, and the alerts in force."""
         ...
 
     async def aclose(self) -> None:

@@ -8,7 +8,10 @@ Guarantees every store has to give, and every method relies on:
 - time is the store's own: a wait or a lease is never over early by its clock;
 - every operation may be repeated after a lost answer;
 - what was called under a guard is never offered as a send to find out about;
-- records of unfinished messages never expire, and tokens never restart while there is a record.
+- records of unfinished messages never expire, and tokens never restart while there is a record;
+- with each change of a record the marks of its payload change as `retrykit.machines.poison` says: `mark_of` adds one, `cleared`
+  takes them away, and `claim` hands those of its fingerprint to `take`. A store that cannot reach both in one atomic command
+  writes the record first; a mark that a crash between the two loses is missed by nobody but the rule that counts it.
 """
 
 from __future__ import annotations
@@ -33,8 +36,10 @@ from ..machines.claim import (
     PoisonRule,
     ReopenTerms,
     Replaced,
+    Suspect,
     Unknown,
 )
+from ..machines.poison import last_words
 from ..message import check_id
 from ..times import Duration, seconds, utc
 
@@ -53,6 +58,7 @@ __all__ = [
     "PoisonRule",
     "ReopenTerms",
     "Replaced",
+    "Suspect",
     "Unknown",
 ]
 
@@ -110,10 +116,16 @@ class _Claims(abc.ABC):
         poison: PoisonRule,
         sending: bool,
         ttl: Duration | None,
+        suspects: bool,
+        lost: str | None,
     ) -> Steps[ClaimAnswer]:
         length = seconds(lease, "lease", positive=True)
         terms = ClaimTerms(
-            poison=poison, sending=sending, ttl=None if ttl is None else seconds(ttl, "ttl", positive=True)
+            poison=poison,
+            sending=sending,
+            ttl=None if ttl is None else seconds(ttl, "ttl", positive=True),
+            suspects=suspects,
+            lost=last_words(lost),
         )
         answer = yield from do(self._claim, check_id(key, "key"), fingerprint, owner, length, terms)
         return cast("ClaimAnswer", answer)  # checkers widen the union
@@ -156,7 +168,8 @@ class ClaimStore(_Claims):
     """Claim records, for synchronous callers. Subclass it and write the eleven primitives.
 
     The pure functions of `retrykit.machines.claim` say what each operation does to the record; a primitive loads the
-    record, applies its function and stores the result, all in one atomic command.
+    record, applies its function and stores the result, all in one atomic command. Those of `retrykit.machines.poison` say
+    which marks of its payload go with it.
     """
 
     @abc.abstractmethod
@@ -203,6 +216,8 @@ class ClaimStore(_Claims):
         poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
         sending: bool = False,
         ttl: Duration | None = None,
+        suspects: bool = True,
+        lost: str | None = None,
     ) -> ClaimAnswer:
         """Ask for the work on `key`.
 
@@ -211,19 +226,24 @@ class ClaimStore(_Claims):
             owner: who asks; a name of its own for every hold, since a repeated claim by the same owner is granted again.
             fingerprint: a digest of the payload, to spot a key that is used for another one; None does not look.
             lease: for how long the caller wants to hold it, > 0.
-            poison: over how many crashes the message is settled as poison instead of granted.
+            poison: over how many crashes, or failures of its payload, the message is settled as poison instead of granted.
             sending: whether the send begins with the claim, which saves `begin_send`: a holder that is lost may have sent.
             ttl: for how long a settled key counts; after that it is granted as if it were new. None: for good.
+            suspects: whether a message that a worker was lost with is granted as well; False answers `Suspect`, so that it can
+                be run while nothing else is.
+            lost: how the worker ended that held it before, as somebody saw it, such as "signal 11 (SIGSEGV)": it is written
+                into the crash that this claim notices, or a later one of the same lease. One line of 200 characters is kept.
 
         Returns:
             `Claimed` when nobody holds it, it is not settled and no wait is running; a holder whose lease ended before
-            the send counts as a crash. `Unknown` when it may have been sent. `NotDue`, `InProgress` or `Done` otherwise.
+            the send counts as a crash, and the message as a suspect (`Suspect` where those were not wanted). `Unknown` when it may have been sent. `NotDue`, `InProgress` or `Done` otherwise.
 
         Raises:
             FingerprintMismatchError: the key was claimed before with another payload.
             InvalidMessageError: the key is not allowed.
+            ConfigurationError: another value is not allowed.
         """
-        return run(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl))
+        return run(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl, suspects, lost))
 
     @final
     def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:
@@ -307,6 +327,8 @@ class ClaimStore(_Claims):
     def reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
         """Put a settled message back into circulation from its dead letter: the next generation, with counters of its own.
 
+        Somebody vouches for it: whatever came of its payload, and of those that it had before, does not count any more.
+
         The history stays. Also of a key whose record was purged. A message that was sent, is in circulation, or has died again since,
         stays as it is. One of which nobody knows whether it was sent becomes unknown, to be verified before it is tried again.
 
@@ -337,7 +359,8 @@ class ClaimStore(_Claims):
         """Delete records of messages that were settled before an instant, longest settled first.
 
         A copy of a message whose record is gone is sent again: keep records for longer than the application's queue may
-        deliver an old copy. Records of unfinished messages are never deleted.
+        deliver an old copy. Records of unfinished messages are never deleted. What was noted before that instant of payloads
+        that failed or killed goes as well.
 
         Args:
             before: aware.
@@ -401,9 +424,11 @@ class AsyncClaimStore(_Claims):
         poison: PoisonRule = PoisonRule(),  # noqa: B008 - an immutable value
         sending: bool = False,
         ttl: Duration | None = None,
+        suspects: bool = True,
+        lost: str | None = None,
     ) -> ClaimAnswer:
         """Ask for the work on `key`, as `ClaimStore.claim`."""
-        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl))
+        return await arun(self._claim_flow(key, fingerprint, owner, lease, poison, sending, ttl, suspects, lost))
 
     @final
     async def claim_unknown(self, key: str, *, owner: str, lease: Duration = 30.0) -> ClaimRecord | None:

@@ -119,6 +119,7 @@ attempts: Final[SearchStrategy[Attempt]] = st.builds(
     delay=st.floats(0, 1e9),
     reason=any_text,
     worker=st.none() | any_text,
+    started_at=st.none() | instants,
 )
 """What stands in a history."""
 
@@ -172,12 +173,17 @@ letters: Final[SearchStrategy[DeadLetter]] = st.builds(
 )
 """Dead letters whose id is the one of their message and generation."""
 
+leases: Final[SearchStrategy[Lease]] = st.builds(
+    Lease, any_text, st.integers(0, 2**53), instants, st.none() | instants, st.none() | any_text
+)
+"""Holds of this version and of earlier ones, which kept less."""
+
 claim_records: Final[SearchStrategy[ClaimRecord]] = st.builds(
     ClaimRecord,
     key=keys,
     state=st.sampled_from(ClaimState),
     seq=st.integers(0, 2**53),
-    lease=st.none() | st.builds(Lease, any_text, st.integers(0, 2**53), instants),
+    lease=st.none() | leases,
     generation=st.integers(1, 1000),
     fingerprint=st.none() | any_text,
     opened_at=instants,

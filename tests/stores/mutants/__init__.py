@@ -10,6 +10,7 @@ MODULES = [
     "circuits_probes",
     "claims",
     "claims_crashes",
+    "claims_poison",
     "claims_reopening",
     "claims_settling",
     "dead_letters",
@@ -19,6 +20,7 @@ MODULES = [
     "redrives",
     "retries",
     "retries_holding",
+    "signals",
 ]
 
 

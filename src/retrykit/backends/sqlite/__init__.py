@@ -1,4 +1,4 @@
-"""The SQLite backend: all six stores in one file, shared by many threads and processes. The embedded default.
+"""The SQLite backend: all seven stores in one file, shared by many threads and processes. The embedded default.
 
 Each operation is one statement or one transaction that is taken for writing from its start, so that read and write are one
 atomic step. The tables carry the prefix ``retrykit_`` and may live in an application's own database. The file is in
@@ -21,6 +21,7 @@ from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import DeliveryStore
 from ...stores.redrives import RedriveStore
 from ...stores.retries import RetryStore
+from ...stores.signals import SignalStore
 from ...times import Duration
 from .circuits import Circuits
 from .claims import Claims
@@ -30,12 +31,13 @@ from .deliveries import Deliveries
 from .joined import Joined
 from .redrives import Redrives
 from .retries import Retries
+from .signals import SQLiteSignals
 
 __all__ = ["SQLiteBackend"]
 
 
 class _Stores:
-    """The six stores, on whatever gives them a connection."""
+    """The seven stores, on whatever gives them a connection."""
 
     def __init__(self, operations: Operations) -> None:
         self.claims: ClaimStore = Claims(operations)
@@ -44,10 +46,11 @@ class _Stores:
         self.deliveries: DeliveryStore = Deliveries(operations)
         self.circuits: CircuitStore = Circuits(operations)
         self.redrives: RedriveStore = Redrives(operations)
+        self.signals: SignalStore = SQLiteSignals(operations)
 
 
 class SQLiteBackend(_Stores):
-    """Six stores in one SQLite file, safe for many threads and processes.
+    """Seven stores in one SQLite file, safe for many threads and processes.
 
     Args:
         path: the file; made when it is not there, in a folder that is.
@@ -91,7 +94,7 @@ class SQLiteBackend(_Stores):
                 for other writers, is as you have set it; its row and text factories make no difference.
 
         Returns:
-            The six stores. Closing it does nothing to the connection. It is as cheap as a look at the file: make one for each
+            The seven stores. Closing it does nothing to the connection. It is as cheap as a look at the file: make one for each
             transaction. `as_async` calls it in the thread of the event loop, which has to be the connection's own.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import TypeVar, cast
 
 from ... import codec
 from ...codec import JSON
@@ -13,6 +13,7 @@ from ...machines import claim as machine
 from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, ClaimTerms, ReopenTerms
 from ...times import to_millis
 from .database import Operations
+from .marks import load_marks, purge_marks, save_marks
 from .rows import readable
 
 __all__ = ["Claims"]
@@ -28,51 +29,54 @@ class Claims(ClaimStore):
         with self._database.transaction() as (db, now):
             before = _load(db, key)
             record, answer = machine.take(
-                before, key, fingerprint=fingerprint, owner=owner, lease=lease, terms=terms, now=now
+                before,
+                key,
+                fingerprint=fingerprint,
+                owner=owner,
+                lease=lease,
+                terms=terms,
+                now=now,
+                marks=load_marks(db, key, fingerprint),
             )
-            if record is not before:
-                _save(db, record)
+            _save(db, now, before, record)
             return answer
 
     def _claim_unknown(self, key: str, owner: str, lease: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
-            return _save(db, machine.take_unknown(_load(db, key), owner=owner, lease=lease, now=now))
+            before = _load(db, key)
+            return _save(db, now, before, machine.take_unknown(before, owner=owner, lease=lease, now=now))
 
     def _begin_send(self, key: str, token: int, lease: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
-            return _save(db, machine.begin_send(_load(db, key), token, lease=lease, now=now))
+            before = _load(db, key)
+            return _save(db, now, before, machine.begin_send(before, token, lease=lease, now=now))
 
     def _renew(self, key: str, token: int, lease: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
-            return _save(db, machine.renew(_load(db, key), token, lease=lease, now=now))
+            before = _load(db, key)
+            return _save(db, now, before, machine.renew(before, token, lease=lease, now=now))
 
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
         with self._database.transaction() as (db, now):
-            return _save(db, machine.write(_load(db, record.key), record, token, delay=delay, now=now))
+            before = _load(db, record.key)
+            return _save(db, now, before, machine.write(before, record, token, delay=delay, now=now))
 
     def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> ClaimRecord:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            record = machine.confirm(before, key, provider=provider, provider_id=provider_id, now=now)
-            if record is not before:
-                _save(db, record)
-            return record
+            return _save(
+                db, now, before, machine.confirm(before, key, provider=provider, provider_id=provider_id, now=now)
+            )
 
     def _cancel(self, key: str) -> ClaimRecord:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            record = machine.cancel(before, key, now=now)
-            if record is not before:
-                _save(db, record)
-            return record
+            return _save(db, now, before, machine.cancel(before, key, now=now))
 
     def _reopen(self, key: str, terms: ReopenTerms) -> ClaimRecord:
         with self._database.transaction() as (db, now):
             before = _load(db, key)
-            record = machine.reopen(before, key, terms, now=now)
-            if record is not before:
-                _save(db, record)
-            return record
+            return _save(db, now, before, machine.reopen(before, key, terms, now=now))
 
     def _get(self, key: str) -> ClaimRecord | None:
         with self._database.reading() as (db, _):
@@ -93,6 +97,7 @@ class Claims(ClaimStore):
                 "WHERE settled_at < ? AND state = 'done' ORDER BY settled_at LIMIT ?)",
                 (to_millis(before), limit),
             )
+            purge_marks(db, before, limit)
             return cursor.rowcount
 
 
@@ -104,8 +109,12 @@ def _load(db: sqlite3.Connection, key: str) -> ClaimRecord | None:
         return ClaimRecord.from_dict(cast("Mapping[str, JSON]", codec.decode(row[0])))
 
 
-def _save(db: sqlite3.Connection, record: ClaimRecord | None) -> ClaimRecord | None:
-    if record is not None:
+R = TypeVar("R", ClaimRecord, ClaimRecord | None)
+
+
+def _save(db: sqlite3.Connection, now: datetime, before: ClaimRecord | None, record: R) -> R:
+    """Store a record that has changed, and what the change says of its payload."""
+    if record is not None and record is not before:
         db.execute(
             "INSERT INTO retrykit_claims (key, state, unsettled_at, settled_at, record) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (key) DO UPDATE SET state = excluded.state, unsettled_at = excluded.unsettled_at, "
@@ -118,6 +127,7 @@ def _save(db: sqlite3.Connection, record: ClaimRecord | None) -> ClaimRecord | N
                 codec.encode(record.to_dict()).decode("ascii"),
             ),
         )
+        save_marks(db, now, before, record)
     return record
 
 

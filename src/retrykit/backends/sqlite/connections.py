@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "Process", "forks"]
 
 _inherited: list[sqlite3.Connection] = []
-"""Connections of a parent process: SQLite forbids a child to use or close them, so they are kept from being collected."""
+"""Connections that must not be closed, and so are kept from being collected: those of a parent process, which SQLite forbids a child
+to use or close, and those that are in use when the interpreter ends."""
 
 
 class Handle:
@@ -27,12 +28,22 @@ class Handle:
         self.is_open = True
         self.is_ready = False
         # Not `__del__`: of objects collected together the connection might be finalized first, and warn that it is open.
-        self._finalize: Final = weakref.finalize(self, _close, connection, pid)
+        self._finalize: Final = weakref.finalize(self, _close_unused, connection, pid, self.using)
+        self._pid: Final = pid
 
     def close(self) -> None:
-        """Close the connection, or set it aside in a process that inherited it."""
+        """Close the connection, or set it aside in a process that inherited it; the caller sees to it that nobody uses it."""
         self.is_open = False
-        self._finalize()
+        if self._finalize.detach() is not None:
+            _close(self.connection, self._pid)
+
+
+def _close_unused(connection: sqlite3.Connection, pid: int, using: threading.Lock) -> None:
+    """Close a connection whose thread is gone, or the interpreter's end has come, where threads may still be at work."""
+    if using.acquire(blocking=False):  # and is never released: nobody uses it any more
+        _close(connection, pid)
+    else:
+        _inherited.append(connection)  # SQLite crashes when a connection is closed under a running statement
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

@@ -180,12 +180,27 @@ Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
 _WORKBENCH: Final[tuple[Step, ...]] = (*BEFORE_FILLING, fill, *AFTER_FILLING, add_up, *_REDRIVES)
 """Version 5: letters are found by every field and attribute, and counted by each within any window; redrives and the audit log."""
 
+_MARKS: Final = (
+    """
+    CREATE TABLE retrykit_marks (
+        fingerprint TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (fingerprint, source))
+        WITHOUT ROWID
+    """,
+    "CREATE INDEX retrykit_marks_age ON retrykit_marks (at)",
+)
+
+_SIGNALS: Final = ("CREATE TABLE retrykit_signals (name TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",)
+
+_WATCHING: Final[tuple[Step, ...]] = (*_MARKS, *_SIGNALS)
+"""Version 6: what came of payloads, by their fingerprints; what a fleet has met lately, and the alerts in force."""
+
 MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
     _TABLES,
     _TOTALS_AND_RETENTION,
     _DELIVERY_FACTS,
     _RECONCILIATION,
     _WORKBENCH,
+    _WATCHING,
 )
 """The steps that lead from each version to the next, from an empty file on: statements, and what no statement can do."""
 

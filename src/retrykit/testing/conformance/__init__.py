@@ -21,6 +21,7 @@ from .dead_letters import DeadLetterStoreSuite
 from .deliveries import DeliveryStoreSuite
 from .redrives import RedriveStoreSuite
 from .retries import RetryStoreSuite
+from .signals import SignalStoreSuite
 from .suite import FEATURES, Place, StoreSuite, SuiteClock, needs
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Place",
     "RedriveStoreSuite",
     "RetryStoreSuite",
+    "SignalStoreSuite",
     "StoreSuite",
     "SuiteClock",
     "needs",

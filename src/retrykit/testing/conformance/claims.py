@@ -6,6 +6,7 @@ from ...stores.claims import ClaimStore
 from .claims_crashes import ClaimCrashesTests
 from .claims_holding import ClaimHoldingTests
 from .claims_model import ClaimStores
+from .claims_poison import ClaimPoisonTests
 from .claims_races import ClaimRacesTests
 from .claims_reopening import ClaimReopeningTests
 from .claims_settling import ClaimSettlingTests
@@ -23,6 +24,7 @@ class ClaimStoreSuite(
     ClaimHoldingTests,
     ClaimSettlingTests,
     ClaimReopeningTests,
+    ClaimPoisonTests,
     ClaimValuesTests,
     ClaimCrashesTests,
     ClaimRacesTests,

@@ -21,11 +21,11 @@ class ClaimHoldingTests(StoreSuite[ClaimStore]):
 
     def test_begin_send_marks_the_send_and_moves_the_lease(self, store: ClaimStore, clock: SuiteClock) -> None:
         """The token stays, so it may be repeated; a send that needs longer asks for longer."""
-        held = claimed(store)
+        held, begun = claimed(store), clock.now()
         for length in ("2m", "10s"):
             clock.advance("20s")
             record = store.begin_send("k", held.seq, lease=length)
-            lease = Lease("me", 1, clock.now() + timedelta(minutes=2 if length == "2m" else 1 / 6))
+            lease = Lease("me", 1, clock.now() + timedelta(minutes=2 if length == "2m" else 1 / 6), begun)
             assert attrs.evolve(held, state=ClaimState.SENDING, lease=lease) == record
             assert record == store.get("k")
 
@@ -54,11 +54,12 @@ class ClaimHoldingTests(StoreSuite[ClaimStore]):
         """Counted from now on, to the millisecond; it may be repeated, and may also make a hold shorter."""
         held = HELD[state](store, "k")
         assert held is not None
+        assert held.lease is not None
         for length in (60000, 60000, 10):
             clock.advance("10s")
             record = store.renew("k", held.seq, lease=f"{length}ms")
             deadline = clock.now() + timedelta(milliseconds=length)
-            assert attrs.evolve(held, lease=Lease("me", held.seq, deadline)) == record
+            assert attrs.evolve(held, lease=Lease("me", held.seq, deadline, held.lease.granted_at)) == record
             assert record is not None
             assert record == store.get("k")
             assert InProgress(record, deadline) == store.claim("k", owner="other")
@@ -87,9 +88,11 @@ class ClaimHoldingTests(StoreSuite[ClaimStore]):
         """A holder that was only slow goes on."""
         held = HELD[state](store, "k")
         assert held is not None
+        assert held.lease is not None
         clock.advance("1d")
         record = store.renew("k", held.seq, lease=30)
-        assert attrs.evolve(held, lease=Lease("me", held.seq, clock.now() + timedelta(seconds=30))) == record
+        lease = Lease("me", held.seq, clock.now() + timedelta(seconds=30), held.lease.granted_at)
+        assert attrs.evolve(held, lease=lease) == record
         assert isinstance(store.claim("k", owner="other"), InProgress)
 
     @pytest.mark.parametrize("state", UNHELD)

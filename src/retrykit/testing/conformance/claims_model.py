@@ -39,8 +39,9 @@ T = TypeVar("T")
 _FAILURE: Final = Failure(
     error_class=ErrorClass.NETWORK_TIMEOUT, outcome=Outcome.UNKNOWN, error_code="", error_message="ü{}\n\0"
 )
+_BUG: Final = Failure(error_class=ErrorClass.INTERNAL_ERROR, outcome=Outcome.NOT_SENT, error_message="a bug")
 _KEYS: Final[tuple[str, ...]] = ("a", "b", f"{CALL_MARK}c")
-_POISON: Final = PoisonRule(limit=3, window=100)
+_POISON: Final = PoisonRule(limit=3, window=100, failures=2)
 
 _keys = st.sampled_from(_KEYS)
 _owners = st.sampled_from(["me", "you", "they"])
@@ -53,7 +54,9 @@ def _failed(decision: Decision) -> Callable[[ClaimRecord, datetime], ClaimRecord
 
 
 _ENDINGS: Final[dict[str, Callable[[ClaimRecord, datetime], ClaimRecord]]] = {
+    "bug": lambda held, at: machine.failed(held, _BUG, RETRY, failed_at=at),
     "dead": _failed(DEAD),
+    "dead by a bug": lambda held, at: machine.failed(held, _BUG, DEAD, failed_at=at),
     "dead, not sent": lambda held, at: machine.failed(held, TIMEOUT, DEAD, failed_at=at),
     "interrupted": lambda held, _: machine.interrupted(held),
     "paused": lambda held, _: machine.decided(held, RETRY),
@@ -97,14 +100,37 @@ class ClaimStores(RuleBasedStateMachine):
         """Return one of the records that were granted, recent ones more often."""
         return self.held[-1 - number % len(self.held)] if self.held else None
 
-    @rule(key=_keys, owner=_owners, lease=_leases, fingerprint=st.sampled_from([None, "f", "g"]))
-    def claim(self, key: str, owner: str, lease: int, fingerprint: str | None) -> None:
+    @rule(
+        key=_keys,
+        owner=_owners,
+        lease=_leases,
+        fingerprint=st.sampled_from([None, "f", "g"]),
+        lost=st.sampled_from([None, "signal 9\n"]),
+        suspects=st.booleans(),
+    )
+    def claim(
+        self,
+        key: str,
+        owner: str,
+        lease: int,
+        fingerprint: str | None,
+        lost: str | None = None,
+        suspects: bool = True,
+    ) -> None:
         """Grant only what nobody holds, and the same hold again to its owner."""
         before = self.model.get(key)
 
         def call(store: ClaimStore) -> ClaimAnswer | None:
             try:
-                return store.claim(key, owner=owner, lease=lease, fingerprint=fingerprint, poison=_POISON)
+                return store.claim(
+                    key,
+                    owner=owner,
+                    lease=lease,
+                    fingerprint=fingerprint,
+                    poison=_POISON,
+                    suspects=suspects,
+                    lost=lost,
+                )
             except FingerprintMismatchError:
                 return None
 
@@ -183,7 +209,7 @@ class ClaimStores(RuleBasedStateMachine):
             assert before is None or before.is_over(self.clock.now())
             self.granted[key] = None
 
-    @rule(key=_keys, ending=st.sampled_from(["dead", "dead, not sent"]))
+    @rule(key=_keys, ending=st.sampled_from(["dead", "dead by a bug", "dead, not sent"]))
     def die(self, key: str, ending: str) -> None:
         """Let a message that can be claimed come to its end, so that there is something to put back."""
         self.claim(key, "me", 60, None)

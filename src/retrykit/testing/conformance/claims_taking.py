@@ -11,6 +11,7 @@ from ...decision import Action, DeadLetterReason, Decision, DispositionKind
 from ...errors import FingerprintMismatchError
 from ...lease import Lease
 from ...machines import claim as machine
+from ...machines.poison import is_crash
 from ...stores.claims import (
     Claimed,
     ClaimRecord,
@@ -38,7 +39,7 @@ class ClaimTakingTests(StoreSuite[ClaimStore]):
             key="k",
             state=ClaimState.CLAIMED,
             seq=1,
-            lease=Lease("me", 1, clock.now() + timedelta(minutes=1)),
+            lease=Lease("me", 1, clock.now() + timedelta(minutes=1), clock.now()),
             fingerprint="f",
             opened_at=clock.now(),
             counters=Counters(started=1),
@@ -73,11 +74,12 @@ class ClaimTakingTests(StoreSuite[ClaimStore]):
         clock.advance("30s")
         record = claimed(store, owner="next")
         assert (Counters(started=2, crashed=1), 2) == (record.counters, record.seq)
-        assert Lease("next", 2, clock.now() + timedelta(seconds=30)) == record.lease
+        assert Lease("next", 2, clock.now() + timedelta(seconds=30), clock.now()) == record.lease
         (attempt,) = record.attempts
         assert lost.lease is not None
         assert ("lost", lost.lease.deadline, 1) == (attempt.worker, attempt.failed_at, attempt.number)
-        assert machine.is_crash(attempt)
+        assert lost.lease.granted_at == attempt.started_at
+        assert is_crash(attempt)
 
     def test_crashes_are_counted_one_by_one(self, store: ClaimStore, clock: SuiteClock) -> None:
         """A counter, no flag: the second time differs from the third."""

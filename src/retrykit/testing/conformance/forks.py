@@ -20,12 +20,21 @@ from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ...stores.redrives import RedriveStore
 from ...stores.retries import RetryStore
+from ...stores.signals import Signals, SignalStore
 from .colours import COLOURS, Driven
 from .dead_letters_samples import letter
 from .redrives_samples import job, stopping
 from .suite import StoreSuite, needs
 
-__all__ = ["CircuitForks", "ClaimForks", "DeadLetterForks", "DeliveryForks", "RedriveForks", "RetryForks"]
+__all__ = [
+    "CircuitForks",
+    "ClaimForks",
+    "DeadLetterForks",
+    "DeliveryForks",
+    "RedriveForks",
+    "RetryForks",
+    "SignalForks",
+]
 
 S = TypeVar("S")
 
@@ -159,3 +168,13 @@ class RedriveForks(_Forks[RedriveStore]):
 
     def _kept(self, store: RedriveStore) -> list[str]:
         return [known.id for known in store.jobs()]
+
+
+class SignalForks(_Forks[SignalStore]):
+    """A signal store in a forked child."""
+
+    def _keep(self, store: SignalStore, key: str) -> None:
+        assert store.change(key, lambda _, __: Signals(name=key)) == store.get(key)
+
+    def _kept(self, store: SignalStore) -> list[str]:
+        return [key for key in ("a", "child 1", "child 3", "z") if store.get(key) is not None]

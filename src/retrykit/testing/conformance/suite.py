@@ -27,12 +27,14 @@ from ...stores import (
     AsyncDeliveryStore,
     AsyncRedriveStore,
     AsyncRetryStore,
+    AsyncSignalStore,
     CircuitStore,
     ClaimStore,
     DeadLetterStore,
     DeliveryStore,
     RedriveStore,
     RetryStore,
+    SignalStore,
 )
 from ..clock import ManualClock
 from .colours import COLOURS, Driven, Loop
@@ -58,9 +60,10 @@ _FORMS: Final = {
     "deliveries": (DeliveryStore, AsyncDeliveryStore),
     "circuits": (CircuitStore, AsyncCircuitStore),
     "redrives": (RedriveStore, AsyncRedriveStore),
+    "signals": (SignalStore, AsyncSignalStore),
 }
 
-CONTRACTS: Final = ("claims", "retries", "dead_letters", "deliveries", "circuits", "redrives")
+CONTRACTS: Final = ("claims", "retries", "dead_letters", "deliveries", "circuits", "redrives", "signals")
 """The names of a backend's stores."""
 
 
@@ -128,7 +131,7 @@ class StoreSuite(Generic[S]):
     """What the store is able to beyond its contract: any of "reopen", "processes", "fork", "megabyte", "surrogates"."""
 
     contract: ClassVar[str]
-    """Which of a backend's six stores this is: "claims", "retries", "dead_letters", "deliveries", "circuits" or "redrives"."""
+    """Which of a backend's seven stores this is: "claims", "retries", "dead_letters", "deliveries", "circuits", "redrives" or "signals"."""
 
     is_async: ClassVar[bool] = False
     """Whether `make_store` is a coroutine function; set by the class itself."""
@@ -261,7 +264,7 @@ def opened_at(suite: StoreSuite[S], place: Place, loop: Loop | None) -> Generato
 
 @contextmanager
 def all_opened_at(suite: StoreSuite[Any], place: Place, loop: Loop | None) -> Generator[Mapping[str, Any]]:
-    """Open what the suite makes, as `opened_at` does, and give all its stores by contract: six of a backend."""
+    """Open what the suite makes, as `opened_at` does, and give all its stores by contract: seven of a backend."""
     made = suite.make_store(place) if loop is None else loop.call(suite.make_store, place)
     found = {name: getattr(made, name, None) for name in CONTRACTS}  # a circuit store has a method `circuits`
     stores = {

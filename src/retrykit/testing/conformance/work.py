@@ -18,12 +18,15 @@ from ...stores.dead_letters import DeadLetterStore
 from ...stores.deliveries import DeliveryEvent, DeliveryStatus, DeliveryStore
 from ...stores.redrives import RedriveStore
 from ...stores.retries import RetryStore
+from ...stores.signals import SignalStore
 from .child import say
 from .dead_letters_samples import letter
 from .deliveries_samples import EVENTS, delivery
 from .redrives_samples import job, stopping
 
 __all__ = [
+    "add_many",
+    "add_without_end",
     "apply_many",
     "apply_without_end",
     "claim_many",
@@ -218,4 +221,23 @@ def start_without_end(store: RedriveStore, by: str) -> JSON:
         store.start(job(job_id, job_id))
         assert store.change(job_id, stopping()) is not None
         say(job_id)
+    raise AssertionError
+
+
+def add_many(store: SignalStore, by: str, times: int) -> JSON:
+    """Add to the same record again and again."""
+    from .signals import adding
+
+    for _ in range(times):
+        store.change("all", adding(by))
+    return None
+
+
+def add_without_end(store: SignalStore, by: str) -> JSON:
+    """Add to the same record again and again, and tell how often."""
+    from .signals import adding
+
+    for number in count(1):
+        store.change("all", adding(by))
+        say([by, number])
     raise AssertionError

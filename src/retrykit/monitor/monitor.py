@@ -1,0 +1,305 @@
+"""The monitor: it listens to what happens, and tells people when something is wrong.
+
+Each process has one. It counts events, which costs next to nothing, and once per interval adds what it counted to the fleet's record
+in the store, where the rules judge the sums of all in the same step. So an alert fires once however many processes there are, and one
+of them tells people; when that one dies before it has, another one does. Somebody may be told twice, but is never not told.
+
+- A store that is away loses nothing: what was counted waits, and its number sees to it that it counts once.
+- A notifier that hangs or raises holds up neither the monitor nor the others for longer than its limit; it is called again, up to
+  five times, later and later.
+- A clock that is set back neither fires an alert nor keeps one from firing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from .._steps import Steps, arun, do, is_async, run
+from ..clock import Clock, current_clock
+from ..errors import ConfigurationError, StoreError
+from ..events import Event
+from ..machines.alert_rules import DEFAULT_RULES
+from ..machines.alerts import Alert, AlertState, Finding, Terms
+from ..machines.signals import Backlog, Judge, Signals, exchange, told
+from ..message import check_id
+from ..stores import AsyncBackend, Backend
+from ..times import Duration, plain, seconds
+from .bounds import AsyncBounded, Bounded
+from .counting import Counting
+from .notifiers import LogNotifier
+
+__all__ = ["AsyncMonitor", "Monitor"]
+
+_LEASE: Final = 120.0
+"""Seconds after which another process tells people, when the one that was to has not; more than one round of notifiers takes."""
+_TRIES: Final = 5
+_FIRST_WAIT: Final = 5.0
+
+_logger: Final = logging.getLogger("retrykit.monitor")
+
+Notice: TypeAlias = tuple[str, AlertState, datetime]
+
+
+class _Guarded:
+    """A rule whose errors are logged: what is in force stays so, and the other rules are judged."""
+
+    def __init__(self, rule: Judge) -> None:
+        self._rule = rule
+        self.terms: Terms = rule.terms
+
+    def judge(self, signals: Signals, firing: Mapping[str, Alert]) -> Iterable[Finding]:
+        """Return what the rule says."""
+        try:
+            return list(self._rule.judge(signals, firing))
+        except Exception:
+            _logger.exception("the rule %r failed; its alerts stay as they are", self.terms.name)
+            return [Finding(key=key, is_met=True) for key in firing]
+
+
+class _MonitorFlow:
+    """The one logic of both colours."""
+
+    def __init__(
+        self,
+        backend: Backend | AsyncBackend,
+        notifiers: Sequence[Bounded | AsyncBounded],
+        rules: Iterable[Judge],
+        interval: Duration,
+        name: str,
+        clock: Clock | None,
+    ) -> None:
+        if not hasattr(backend, "signals"):
+            raise ConfigurationError(
+                f"the backend is {backend!r}, which has no signals; allowed is one with all its stores"
+            )
+        if is_async(backend.signals.change) is not isinstance(self, AsyncMonitor):
+            raise ConfigurationError(
+                f"the backend is {backend!r}; a Monitor takes a synchronous one, an AsyncMonitor an asynchronous one: "
+                "as_async(backend), or open_async_backend(url)"
+            )
+        self._backend = backend
+        self._notifiers = notifiers
+        self._rules = _checked(rules)
+        self._interval = seconds(interval, "interval", positive=True)
+        self._name = check_id(name, "name")
+        self._clock = clock
+        self._counting = Counting()
+        self._shift: int | None = None
+        self._sendings: dict[Notice, dict[int, tuple[int, float]]] = {}
+        self._stopped = False
+
+    def __call__(self, event: Event) -> None:
+        """Count an event: give the monitor to whatever takes `on_event=`."""
+        self._counting(event)
+
+    def stop(self) -> None:
+        """Let `run` end after the interval it is at; safe from other threads and from signal handlers."""
+        self._stopped = True
+
+    def _time(self) -> Clock:
+        return self._clock or current_clock()
+
+    def _run_once(self) -> Steps[Sequence[Alert]]:
+        given = self._counting.take((yield from self._look()))
+        lease = max(_LEASE, 3 * self._interval)
+
+        def change(known: Signals | None, now: datetime) -> Signals:
+            return exchange(known, self._name, given, self._rules, lease=lease, now=now)
+
+        signals = yield from do(self._backend.signals.change, self._name, change)
+        self._counting.handed_over()
+        self._note_shift(signals.shift)
+        yield from self._tell(signals.notices(given.instance))
+        return signals.alerts()
+
+    def _look(self) -> Steps[Backlog | None]:
+        """Ask the backend how long its queues are."""
+        try:
+            retries = yield from do(self._backend.retries.stats)
+            letters = yield from do(self._backend.dead_letters.stats)
+        except StoreError as error:
+            _logger.warning("the queues cannot be measured now, trying again: %s", error)
+            return None
+        late = 0.0 if retries.next_due_at is None else (self._time().now() - retries.next_due_at).total_seconds()
+        return Backlog(
+            waiting=retries.waiting,
+            due=retries.due,
+            overdue=max(0.0, late),
+            letters=letters.quarantined,
+            died_last_hour=letters.died_last_hour,
+        )
+
+    def _note_shift(self, shift: int) -> None:
+        if self._shift is not None and shift > self._shift:
+            _logger.warning(
+                "the store's clock was set back by %s s; what was counted stays, and counting goes on",
+                plain((shift - self._shift) / 1000),
+            )
+        self._shift = shift
+
+    def _tell(self, notices: Sequence[Alert]) -> Steps[None]:
+        """Tell people, as far as it is time to; what everybody was told of is noted in the store."""
+        wanted = {_notice(alert): alert for alert in notices}
+        self._sendings = {
+            notice: self._sendings.get(notice, dict.fromkeys(range(len(self._notifiers)), (0, 0.0)))
+            for notice in wanted
+        }
+        failed = set[int]()
+        for notice, alert in wanted.items():
+            sending = self._sendings[notice]
+            for number, (tries, not_before) in list(sending.items()):
+                if number not in failed and self._time().monotonic() >= not_before:
+                    left = yield from self._tell_one(number, alert, tries)
+                    if left is None:
+                        del sending[number]
+                    else:
+                        sending[number] = left
+                        failed.add(number)
+        done = [alert for notice, alert in wanted.items() if not self._sendings[notice]]
+        if done:
+            yield from do(self._backend.signals.change, self._name, lambda known, _: told(known, self._name, done))
+
+    def _tell_one(self, number: int, alert: Alert, tries: int) -> Steps[tuple[int, float] | None]:
+        """Call a notifier; return how often it failed and when to call it again, None: it need not be called again."""
+        notifier = self._notifiers[number]
+        try:
+            yield from do(notifier, alert)
+        except Exception as error:
+            cause = error if error.__cause__ is None else error.__cause__
+            if tries + 1 >= _TRIES:
+                _logger.exception("%s was not told of %s, given up after %d tries", notifier.name, alert.key, _TRIES)
+                return None
+            wait = _FIRST_WAIT * 2**tries
+            _logger.warning(
+                "%s could not be told of %s, trying again in %s s: %s: %s",
+                notifier.name,
+                alert.key,
+                plain(wait),
+                error,
+                cause,
+            )
+            return tries + 1, self._time().monotonic() + wait
+        return None
+
+    def _run(self, sleep: Callable[[float], Awaitable[None] | None]) -> Steps[None]:
+        while not self._stopped:
+            try:
+                yield from self._run_once()
+            except StoreError as error:
+                _logger.warning("the signals cannot be exchanged now, trying again: %s", error)
+            except Exception:
+                _logger.exception("the monitor failed, trying again")
+            if not self._stopped:
+                yield from do(sleep, self._interval)
+
+
+def _notice(alert: Alert) -> Notice:
+    return alert.key, alert.state, alert.changed_at
+
+
+def _checked(rules: Iterable[Judge]) -> Sequence[Judge]:
+    found = dict[str, Judge]()
+    for rule in rules:
+        if not hasattr(rule, "judge") or not hasattr(rule, "terms"):
+            raise ConfigurationError(f"a rule is {rule!r}; allowed are rules such as DeadLettersJump()")
+        if found.setdefault(rule.terms.name, rule) is not rule:
+            raise ConfigurationError(f"two rules are called {rule.terms.name!r}; give each a name of its own")
+    return [_Guarded(rule) for rule in found.values()]
+
+
+def _check_notifiers(notifiers: Iterable[Callable[[Alert], object]]) -> Sequence[Callable[[Alert], object]]:
+    if callable(notifiers) or not isinstance(notifiers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"notifiers is {notifiers!r}; allowed is a list of functions, for example [LogNotifier()]"
+        )
+    found = list(notifiers)
+    for notifier in found:
+        if not callable(notifier):
+            raise ConfigurationError(f"a notifier is {notifier!r}; allowed are functions of one alert")
+    return found
+
+
+class Monitor(_MonitorFlow):
+    """Watches a fleet and tells people what is wrong.
+
+    Args:
+        backend: where the fleet's record is, whose queues are measured; all processes of a fleet use the same.
+        notifiers: called with each alert when it fires and when it is over; functions of one `Alert`.
+        rules: what is watched for; their names differ.
+        interval: how often counts are exchanged and rules are judged.
+        notifier_timeout: real time that a notifier may take.
+        name: of the record: monitors with different names do not see each other.
+        clock: where the time between tries comes from; None: the clock in force. The rules go by the store's.
+
+    Raises:
+        ConfigurationError: a value is not allowed, two rules have one name, or something is asynchronous.
+
+    Example:
+        >>> from retrykit import Dispatcher, open_backend
+        >>> backend = open_backend("memory://")
+        >>> monitor = Monitor(backend, notifiers=[print])
+        >>> dispatcher = Dispatcher(lambda message, key: None, backend=backend, on_event=[monitor])
+        >>> _ = dispatcher.handle({"id": "welcome-17"})
+        >>> monitor.run_once()
+        []
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        notifiers: Iterable[Callable[[Alert], object]] = (LogNotifier(),),
+        rules: Iterable[Judge] = DEFAULT_RULES,
+        interval: Duration = 10.0,
+        notifier_timeout: Duration = 10.0,
+        name: str = "default",
+        clock: Clock | None = None,
+    ) -> None:
+        limit = seconds(notifier_timeout, "notifier_timeout", positive=True)
+        checked = _check_notifiers(notifiers)
+        for each in checked:
+            if is_async(each):
+                raise ConfigurationError(f"a notifier is the coroutine function {each!r}; use AsyncMonitor for it")
+        super().__init__(backend, [Bounded(each, limit) for each in checked], rules, interval, name, clock)
+
+    def run_once(self) -> Sequence[Alert]:
+        """Exchange counts, judge, and tell people; return the alerts in force.
+
+        Raises:
+            StoreError: the store failed; what was counted waits for the next time.
+        """
+        return run(self._run_once())
+
+    def run(self) -> None:
+        """Do so once per interval until `stop` is called, in a thread that the application starts. Errors are logged."""
+        run(self._run(self._time().sleep))
+
+
+class AsyncMonitor(_MonitorFlow):
+    """`Monitor` for asynchronous callers; notifiers may be coroutine functions too."""
+
+    def __init__(
+        self,
+        backend: AsyncBackend,
+        *,
+        notifiers: Iterable[Callable[[Alert], Awaitable[object] | object]] = (LogNotifier(),),
+        rules: Iterable[Judge] = DEFAULT_RULES,
+        interval: Duration = 10.0,
+        notifier_timeout: Duration = 10.0,
+        name: str = "default",
+        clock: Clock | None = None,
+    ) -> None:
+        limit = seconds(notifier_timeout, "notifier_timeout", positive=True)
+        bounded = [AsyncBounded(each, limit) for each in _check_notifiers(notifiers)]
+        super().__init__(backend, bounded, rules, interval, name, clock)
+
+    async def run_once(self) -> Sequence[Alert]:
+        """Exchange counts, judge, and tell people, as `Monitor.run_once`."""
+        return await arun(self._run_once())
+
+    async def run(self) -> None:
+        """Do so once per interval until `stop` is called, in a task that the application starts."""
+        await arun(self._run(self._time().sleep_async))

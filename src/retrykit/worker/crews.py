@@ -1,0 +1,227 @@
+"""Those who do a worker's work: threads, or tasks of an event loop.
+
+A crew is told what to handle, and tells what has ended. It never waits for one that hangs: a thread cannot be stopped, so it is left
+behind and another one takes its place; a task is cancelled first.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from ..clock import Clock
+from .scopes import Loop, Scope, new_scope, running_loop
+from .source import Delivery
+
+__all__ = ["Job", "TaskCrew", "ThreadCrew"]
+
+_LEAVE: Final = 0.5
+"""Seconds for which threads may take to end."""
+
+
+class Job:
+    """One delivery, from when a worker has received it until it is settled."""
+
+    __slots__ = ("began", "delivery", "error", "is_left_behind", "scope")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self.began: float | None = None
+        """When its handler began, in the clock's monotonic seconds."""
+        self.error: BaseException | None = None
+        """What its handler raised."""
+        self.is_left_behind = False
+        """Whether its handler is not waited for any more."""
+        self.scope: Scope | None = None
+
+
+class ThreadCrew:
+    """Threads that handle deliveries.
+
+    Args:
+        handle: handles one.
+        size: how many at once.
+        clock: by which they are timed.
+    """
+
+    def __init__(self, handle: Callable[[Delivery], object], size: int, clock: Clock) -> None:
+        self._handle: Final = handle
+        self._size: Final = size
+        self._clock: Final = clock
+        self._waiting: Final = SimpleQueue[Job | None]()
+        self._ended: Final = SimpleQueue[Job]()
+        self._lock: Final = threading.Lock()
+        self._running: Final = dict[Job, threading.Thread]()
+        self._threads: Final = set[threading.Thread]()
+        self._started = 0
+
+    def open(self) -> None:
+        """Start the threads."""
+        for _ in range(self._size):
+            self._start()
+
+    def _start(self) -> None:
+        self._started += 1
+        run = partial(contextvars.copy_context().run, self._run)
+        # A daemon, since one that hangs must not keep the process; all others are joined.
+        thread = threading.Thread(target=run, name=f"retrykit worker {self._started}", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _run(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            with self._lock:
+                job.began = self._clock.monotonic()
+                self._running[job] = threading.current_thread()
+            try:
+                self._handle(job.delivery)
+            except BaseException as error:  # noqa: BLE001 - the worker decides what it means
+                job.error = error
+            with self._lock:
+                if job.is_left_behind:  # another thread has this one's place
+                    return
+                del self._running[job]
+            self._ended.put(job)
+
+    def begin(self, job: Job) -> None:
+        """Handle a job as soon as somebody is free."""
+        self._waiting.put(job)
+
+    def ended(self, wait: float) -> list[Job]:
+        """Return the jobs that have ended since the last time; wait up to so many seconds for one."""
+        ended = list[Job]()
+        try:
+            ended.append(self._ended.get(timeout=wait) if wait > 0 else self._ended.get_nowait())
+            while True:
+                ended.append(self._ended.get_nowait())
+        except Empty:
+            return ended
+
+    def take_back(self) -> list[Job]:
+        """Return the jobs that nobody has begun; they are not begun any more."""
+        taken = list[Job]()
+        try:
+            while True:
+                job = self._waiting.get_nowait()
+                if job is not None:
+                    taken.append(job)
+        except Empty:
+            return taken
+
+    def leave_behind(self, limit: float) -> list[Job]:
+        """Return the jobs that have run for longer than `limit` seconds; others take the places of their threads."""
+        began = self._clock.monotonic() - limit
+        with self._lock:
+            late = [job for job in self._running if job.began is not None and job.began < began]
+            for job in late:
+                job.is_left_behind = True
+                self._threads.discard(self._running.pop(job))
+        for _ in late:
+            self._start()
+        return late
+
+    def close(self) -> None:
+        """Let the threads end, those that are idle at once; who is at work for longer is left alone."""
+        self.take_back()
+        for _ in self._threads:
+            self._waiting.put(None)
+        ends = time.monotonic() + _LEAVE
+        for thread in tuple(self._threads):
+            thread.join(max(0.0, ends - time.monotonic()))
+
+
+class TaskCrew:
+    """Tasks that handle deliveries, under asyncio or trio; made in the loop.
+
+    Args:
+        handle: handles one.
+        size: how many at once.
+        clock: by which they are timed.
+    """
+
+    def __init__(self, handle: Callable[[Delivery], Awaitable[object]], size: int, clock: Clock) -> None:
+        self._handle: Final = handle
+        self._size: Final = size
+        self._clock: Final = clock
+        self._loop: Final[Loop] = running_loop()
+        self._waiting: Final = deque[Job]()
+        self._ended: Final = list[Job]()
+        self._running: Final = set[Job]()
+        self._sleeper: Scope | None = None
+
+    def begin(self, job: Job) -> None:
+        """Handle a job as soon as there is room."""
+        self._waiting.append(job)
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._size:
+            job = self._waiting.popleft()
+            job.began, job.scope = self._clock.monotonic(), new_scope()
+            self._running.add(job)
+            self._loop.spawn(partial(self._run, job, job.scope))
+
+    async def _run(self, job: Job, scope: Scope) -> None:
+        is_through = False
+        try:
+            with scope:
+                await self._handle(job.delivery)
+                is_through = True
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the worker decides what it means
+            job.error = error
+        else:
+            if not is_through:
+                job.error = TimeoutError("it was cancelled")
+        finally:  # also where the whole loop ends
+            if not job.is_left_behind:
+                self._running.discard(job)
+                self._ended.append(job)
+                self._fill()
+                self.wake()
+
+    def wake(self) -> None:
+        """End the wait of `ended`."""
+        if self._sleeper is not None:
+            self._sleeper.cancel()
+
+    async def ended(self, wait: float) -> list[Job]:
+        """Return the jobs that have ended since the last time; wait up to so many seconds for one."""
+        if wait > 0 and not self._ended:
+            with new_scope() as self._sleeper:
+                await self._clock.sleep_async(wait)
+            self._sleeper = None
+        ended = self._ended[:]
+        self._ended.clear()
+        return ended
+
+    def take_back(self) -> list[Job]:
+        """Return the jobs that nobody has begun; they are not begun any more."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def leave_behind(self, limit: float) -> list[Job]:
+        """Cancel the jobs that have run for longer than `limit` seconds; return those that did not end by that."""
+        now = self._clock.monotonic()
+        late = [job for job in self._running if job.began is not None and job.began < now - limit]
+        for job in late:
+            assert job.scope is not None, "it has begun"
+            job.scope.cancel()
+        hanging = [job for job in late if job.began is not None and job.began < now - 2 * limit]
+        for job in hanging:
+            job.is_left_behind = True
+            self._running.discard(job)
+        self._fill()
+        return hanging
+
+    def close(self) -> None:
+        """Cancel what is at work."""
+        for job in tuple(self._running):
+            assert job.scope is not None, "it has begun"
+            job.scope.cancel()

@@ -1,0 +1,120 @@
+"""Readiness and liveness, as objects, as a file, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrykit.errors import ConfigurationError
+from retrykit.testing import ManualClock
+from retrykit.worker import Health
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def test_health_of_a_loop_that_stops_turning_is_not_alive(clock: ManualClock) -> None:
+    """It says which one and for how long; one that has come to its end is not missed."""
+    health = Health(clock=clock, stale_after="30s")
+    health.beat("source")
+    health.beat("keeper")
+    clock.advance(30)
+    assert (True, True) == (health.is_alive, health.is_ready)
+    health.beat("keeper")
+    clock.advance(1)
+    assert {"ready": False, "alive": False, "why": {"source": "has not turned for 31 s"}} == health.status()
+    health.end("source")
+    health.end("source")
+    assert health.is_alive
+
+
+def test_health_that_was_declared_dead_stays_so(clock: ManualClock) -> None:
+    """Nothing brings it back but a new process."""
+    health = Health(clock=clock)
+    health.dead("9 handlers hang")
+    health.beat("source")
+    assert {"ready": False, "alive": False, "why": {"process": "9 handlers hang"}} == health.status()
+
+
+def test_health_touches_its_file_while_it_is_alive(clock: ManualClock, tmp_path: Path) -> None:
+    """Once a second at the most, and not any more when another loop stands still."""
+    file = tmp_path / "alive"
+    health = Health(file=file, clock=clock, stale_after=10)
+    health.beat("keeper")
+    assert file.exists()
+    file.unlink()
+    health.beat("keeper")
+    assert not file.exists()
+    clock.advance(1)
+    health.beat("keeper")
+    assert file.exists()
+    file.unlink()
+    health.beat("source")
+    clock.advance(11)
+    health.beat("keeper")
+    assert not file.exists()
+
+
+def test_health_whose_file_cannot_be_touched_keeps_its_loops(clock: ManualClock, tmp_path: Path) -> None:
+    """The probe will find out."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    health = Health(file=folder / "alive", clock=clock)
+    folder.rmdir()
+    health.beat("keeper")
+    assert health.is_alive
+
+
+def test_health_refuses_a_file_without_a_folder(tmp_path: Path) -> None:
+    """A probe that never sees it would end the process again and again."""
+    with pytest.raises(ConfigurationError, match="the folder of the file"):
+        Health(file=tmp_path / "nowhere" / "alive")
+
+
+def over_wsgi(health: Health, path: str) -> tuple[int, Any]:
+    answered: list[str] = []
+    (body,) = health.wsgi({"PATH_INFO": path}, lambda status, _headers: answered.append(status))
+    return int(answered[0].split()[0]), json.loads(body)
+
+
+def over_asgi(health: Health, path: str) -> tuple[int, Any]:
+    sent: list[Mapping[str, Any]] = []
+
+    async def send(message: Mapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> Mapping[str, Any]:
+        raise AssertionError
+
+    asyncio.run(health.asgi({"type": "http", "path": path}, receive, send))
+    start, body = sent
+    return start["status"], json.loads(body["body"])
+
+
+@pytest.mark.parametrize("ask", [over_wsgi, over_asgi])
+def test_health_answers_probes(ask: Any, clock: ManualClock) -> None:
+    """200 or 503 by path, with the reasons, and 404 for what is no probe."""
+    health = Health(clock=clock)
+    assert (200, 200, 404) == (ask(health, "/ready")[0], ask(health, "/live")[0], ask(health, "/")[0])
+    health.unready("worker", "it is about to stop")
+    code, status = ask(health, "/ready")
+    assert (503, 200, {"worker": "it is about to stop"}) == (code, ask(health, "/live")[0], status["why"])
+    health.ready("worker")
+    health.dead("stuck")
+    assert (503, 503) == (ask(health, "/ready")[0], ask(health, "/live")[0])
+
+
+def test_health_lets_other_protocols_pass(clock: ManualClock) -> None:
+    """A lifespan is none of its business."""
+
+    async def never(*_: object) -> Any:
+        raise AssertionError
+
+    asyncio.run(Health(clock=clock).asgi({"type": "websocket"}, never, never))
