@@ -19,6 +19,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 from tests.servers import postgres
 
@@ -94,4 +95,12 @@ class TestRedrives(Postgres, RedriveStoreSuite):
 
 
 class TestAsyncRedrives(AsyncPostgres, RedriveStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestSignals(Postgres, SignalStoreSuite):
+    features = FEATURES | {"surrogates"}
+
+
+class TestAsyncSignals(AsyncPostgres, SignalStoreSuite):
     features = FEATURES | {"surrogates"}

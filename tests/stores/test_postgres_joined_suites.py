@@ -24,6 +24,7 @@ from retrykit.testing.conformance import (
     Place,
     RedriveStoreSuite,
     RetryStoreSuite,
+    SignalStoreSuite,
 )
 from tests.servers import postgres
 from tests.stores.test_postgres import Postgres
@@ -87,3 +88,6 @@ class TestJoinedRetries(Joined, RetryStoreSuite): ...
 
 
 class TestJoinedRedrives(Joined, RedriveStoreSuite): ...
+
+
+class TestJoinedSignals(Joined, SignalStoreSuite): ...

@@ -42,7 +42,21 @@ def completion(shell: str) -> None:
     click.echo(found(app, {}, "retrykit", "_RETRYKIT_COMPLETE").source())
 
 
-for command in (alerts, classify, deliveries, demo, dlq, lint, migrate, pause, pauses, policy, reconcile, resume, runbook):
+for command in (
+    alerts,
+    classify,
+    deliveries,
+    demo,
+    dlq,
+    lint,
+    migrate,
+    pause,
+    pauses,
+    policy,
+    reconcile,
+    resume,
+    runbook,
+):
     app.add_command(command)
 for command in (audit, discard, edit, export, import_, plan, redrive, redrives):
     dlq.add_command(command)

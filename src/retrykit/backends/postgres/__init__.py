@@ -1,4 +1,4 @@
-"""The PostgreSQL backend: all six stores in one schema, for a fleet of processes and hosts.
+"""The PostgreSQL backend: all seven stores in one schema, for a fleet of processes and hosts.
 
 Each operation is one statement, or a few of which each changes a row only as it was read, or one transaction. Time is the server's.
 Nothing is kept in a session between operations, and statements are prepared only where a pool of the caller's does so by itself: PgBouncer
@@ -22,6 +22,7 @@ from ...stores.dead_letters import AsyncDeadLetterStore, DeadLetterStore
 from ...stores.deliveries import AsyncDeliveryStore, DeliveryStore
 from ...stores.redrives import AsyncRedriveStore, RedriveStore
 from ...stores.retries import AsyncRetryStore, RetryStore
+from ...stores.signals import AsyncSignalStore, SignalStore
 
 try:
     import psycopg
@@ -37,6 +38,7 @@ from .deliveries import Deliveries
 from .joined import AsyncJoined, Joined
 from .redrives import Redrives
 from .retries import Retries
+from .signals import PostgresSignals
 from .statements import begin_of
 
 __all__ = ["AsyncPostgresBackend", "PostgresBackend"]
@@ -65,7 +67,7 @@ def _store(contract: Callable[[], S], operations: object, run: Callable[..., Any
 
 
 class _Stores:
-    """The six stores, on whatever runs their operations."""
+    """The seven stores, on whatever runs their operations."""
 
     def __init__(self, run: Callable[..., Any], *, adds_up: bool) -> None:
         self.claims: ClaimStore = _store(ClaimStore, Claims(), run)
@@ -74,10 +76,11 @@ class _Stores:
         self.deliveries: DeliveryStore = _store(DeliveryStore, Deliveries(), run)
         self.circuits: CircuitStore = _store(CircuitStore, Circuits(), run)
         self.redrives: RedriveStore = _store(RedriveStore, Redrives(), run)
+        self.signals: SignalStore = _store(SignalStore, PostgresSignals(), run)
 
 
 class _AsyncStores:
-    """The six stores for asynchronous callers."""
+    """The seven stores for asynchronous callers."""
 
     def __init__(self, run: Callable[..., Any], *, adds_up: bool) -> None:
         self.claims: AsyncClaimStore = _store(AsyncClaimStore, Claims(), run)
@@ -86,10 +89,11 @@ class _AsyncStores:
         self.deliveries: AsyncDeliveryStore = _store(AsyncDeliveryStore, Deliveries(), run)
         self.circuits: AsyncCircuitStore = _store(AsyncCircuitStore, Circuits(), run)
         self.redrives: AsyncRedriveStore = _store(AsyncRedriveStore, Redrives(), run)
+        self.signals: AsyncSignalStore = _store(AsyncSignalStore, PostgresSignals(), run)
 
 
 class PostgresBackend(_Stores):
-    """Six stores in a schema of a PostgreSQL database, safe for many threads, processes and hosts.
+    """Seven stores in a schema of a PostgreSQL database, safe for many threads, processes and hosts.
 
     Args:
         pool_or_dsn: a pool of yours with a method `connection`, such as `psycopg_pool.ConnectionPool`, which stays yours; or an
@@ -138,7 +142,7 @@ class PostgresBackend(_Stores):
             connection: to the same database. Under autocommit begin a transaction first.
 
         Returns:
-            The six stores. Closing it does nothing to the connection. The first operation looks at the schema once.
+            The seven stores. Closing it does nothing to the connection. The first operation looks at the schema once.
 
         Raises:
             ConfigurationError: it is no `psycopg.Connection`. What else is wrong with it is told by the first operation.

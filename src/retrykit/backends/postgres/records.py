@@ -79,8 +79,15 @@ class Records(Generic[R]):
         with readable(f"{self._what} {key!r}"):
             return self._read(*row)
 
-    def save(self, key: str, record: R, version: int | None) -> Flow[bool]:
-        """Write a record in place of that of a version, or of none, and tell whether it was still so."""
+    def save(self, key: str, record: R, version: int | None, beside: Statement | None = None) -> Flow[bool]:
+        """Write a record in place of that of a version, or of none, and tell whether it was still so.
+
+        Args:
+            key: of the record.
+            record: to be written.
+            version: of the record that it replaces; None: there is none.
+            beside: what is done in the same statement, as what follows WITH, to the row that is `saved`; None: nothing.
+        """
         columns = {self._key: key, **self._write(record)}
         names = ", ".join(columns)
         marks = ", ".join(f"%({name})s" for name in columns)
@@ -91,15 +98,30 @@ class Records(Generic[R]):
                 f"UPDATE retrykit.{self._table} SET ({names}, version) = ({marks}, DEFAULT) "
                 f"WHERE {self._key} = %({self._key})s AND version = %(seen)s RETURNING true"
             )
-        rows = yield Statement(sql, {**columns, "seen": version})
+        values: dict[str, object] = {**columns, "seen": version}
+        if beside is not None:
+            sql = f"WITH saved AS ({sql}), {beside.sql} SELECT true FROM saved"
+            values.update(beside.values)
+        rows = yield Statement(sql, values)
         return bool(rows)
 
-    def change(self, key: str, judge: Callable[[R | None, datetime], R | None]) -> Flow[R | None]:
-        """Change a record to what a judgement of it and of the instant gives, and return that; None, or itself: nothing changes."""
+    def change(
+        self,
+        key: str,
+        judge: Callable[[R | None, datetime], R | None],
+        beside: Callable[[R | None, R, datetime], Statement | None] = lambda *_: None,
+    ) -> Flow[R | None]:
+        """Change a record to what a judgement of it and of the instant gives, and return that; None, or itself: nothing changes.
+
+        Args:
+            key: of the record.
+            judge: given the record, or None, and the instant.
+            beside: what is done in the same statement, as for `save`; given the record before and after, and the instant.
+        """
         while True:
             before, version, now = yield from self.load(key)
             after = judge(before, now)
             if after is None or after is before:
                 return after
-            if (yield from self.save(key, after, version)):
+            if (yield from self.save(key, after, version, beside(before, after, now))):
                 return after

@@ -25,13 +25,18 @@ _TABLES: Final = (
     f"""
     CREATE TABLE retrykit.claims (
         key {_TEXT} NOT NULL PRIMARY KEY, version bigint NOT NULL GENERATED ALWAYS AS IDENTITY, state text NOT NULL,
-        seq bigint NOT NULL, lease_until bigint, opened_at bigint NOT NULL, not_before bigint, settled_at bigint,
+        seq bigint NOT NULL, lease_until bigint, lost text, opened_at bigint NOT NULL, not_before bigint, settled_at bigint,
         is_call boolean NOT NULL, record text NOT NULL, unsettled_at bigint GENERATED ALWAYS AS (
             CASE WHEN is_call OR state NOT IN ('sending', 'unknown') THEN NULL WHEN lease_until IS NOT NULL THEN lease_until
                 WHEN state = 'unknown' THEN coalesce(not_before, 0) END) STORED)
     """,
     "CREATE INDEX claims_unsettled ON retrykit.claims (unsettled_at, key) WHERE unsettled_at IS NOT NULL",
     "CREATE INDEX claims_settled ON retrykit.claims (settled_at) WHERE settled_at IS NOT NULL",
+    f"""
+    CREATE TABLE retrykit.marks (
+        payload bytea NOT NULL, source {_TEXT} NOT NULL, at bigint NOT NULL, PRIMARY KEY (payload, source))
+    """,
+    "CREATE INDEX marks_age ON retrykit.marks (at)",
     f"""
     CREATE TABLE retrykit.retries (
         message_id {_TEXT} NOT NULL, generation bigint NOT NULL, version bigint NOT NULL, due_at bigint NOT NULL,
@@ -61,6 +66,10 @@ _TABLES: Final = (
         record text NOT NULL)
     """,
     "CREATE INDEX circuits_old ON retrykit.circuits (keep_until) WHERE keep_until IS NOT NULL",
+    f"""
+    CREATE TABLE retrykit.signals (
+        name {_TEXT} NOT NULL PRIMARY KEY, version bigint NOT NULL GENERATED ALWAYS AS IDENTITY, record text NOT NULL)
+    """,
     *LETTERS,
     f"""
     CREATE TABLE retrykit.redrives (
