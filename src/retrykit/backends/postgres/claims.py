@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ... import codec
+from ...codec import JSON
 from ...machines import claim as machine
 from ...machines import poison
 from ...machines.poison import Marks
@@ -55,7 +56,7 @@ def _lease(
     _: int,
     granted_at: int | None = None,
     *__: object,
-) -> list[object]:
+) -> list[JSON]:
     """Return a lease as it is packed; one that the server granted by itself began when the record was opened."""
     return [owner, token, until, opened_at if granted_at is None else granted_at, lost]
 

@@ -109,7 +109,7 @@ class Records(Generic[R]):
         self,
         key: str,
         judge: Callable[[R | None, datetime], R | None],
-        beside: Callable[[R | None, R, datetime], Statement | None] = lambda *_: None,
+        beside: Callable[[R | None, R, datetime], Statement | None] | None = None,
     ) -> Flow[R | None]:
         """Change a record to what a judgement of it and of the instant gives, and return that; None, or itself: nothing changes.
 
@@ -123,5 +123,6 @@ class Records(Generic[R]):
             after = judge(before, now)
             if after is None or after is before:
                 return after
-            if (yield from self.save(key, after, version, beside(before, after, now))):
+            also = None if beside is None else beside(before, after, now)
+            if (yield from self.save(key, after, version, also)):
                 return after
