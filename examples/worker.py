@@ -19,7 +19,7 @@ from pathlib import Path
 
 from retrykit import Dispatcher, Message, RetryScheduler, open_backend
 from retrykit.errors import StoreError
-from retrykit.worker import Delivery, GracefulShutdown, Health, Isolation, Worker
+from retrykit.worker import Delivery, GracefulShutdown, Health, Worker, exit_on_crash
 
 INVISIBLE = 60.0
 """Seconds after which a copy comes back that nobody has settled or extended: its worker is gone."""
@@ -90,7 +90,8 @@ def send(message: Message, key: str) -> str:
 def work(folder: Path) -> None:
     """Work until the process is told to stop."""
     backend = open_backend(f"sqlite:///{folder}/retries.db")
-    dispatcher = Dispatcher(send, backend=backend, isolation=Isolation())
+    dispatcher = Dispatcher(send, backend=backend)
+    exit_on_crash(cleanup=[dispatcher.hand_back])
     stop = GracefulShutdown(dispatcher, limit=30)  # as long as the platform waits before it kills
     worker = Worker(SQLiteQueue(folder / "queue.db"), dispatcher, shutdown=stop, health=Health(file=folder / "alive"))
 

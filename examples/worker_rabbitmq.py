@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from retrykit import Dispatcher, Message, open_backend
-from retrykit.worker import Delivery, Isolation, Worker
+from retrykit.worker import Delivery, Worker
 
 
 class RabbitSource:
@@ -100,4 +100,4 @@ if __name__ == "__main__":
         print("sent", message.id, flush=True)
         return f"provider-{key}"
 
-    print(Worker(source, Dispatcher(send, backend=backend, isolation=Isolation())).run())
+    print(Worker(source, Dispatcher(send, backend=backend)).run())

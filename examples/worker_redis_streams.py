@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from retrykit import Dispatcher, Message, open_backend
-from retrykit.worker import Delivery, Isolation, Worker
+from retrykit.worker import Delivery, Worker
 
 IDLE = 60_000
 """Milliseconds after which an entry goes to somebody else: its worker is gone, or gave it back with a delay."""
@@ -105,4 +105,4 @@ if __name__ == "__main__":
         print("sent", message.id, flush=True)
         return f"provider-{key}"
 
-    print(Worker(source, Dispatcher(send, backend=backend, isolation=Isolation())).run())
+    print(Worker(source, Dispatcher(send, backend=backend)).run())

@@ -130,6 +130,11 @@ class _DispatchFlow:
         """Whether there is something that `hand_back` would give back."""
         return any(True for _ in self._open)
 
+    def isolate(self, isolation: Isolating) -> None:
+        """Let suspects run alone from now on, by an isolation of the dispatcher's colour; what it was given before stays."""
+        if self._options.isolation is None:
+            self._options = attrs.evolve(self._options, isolation=isolation)
+
     def _time(self) -> Clock:
         return self._options.clock or current_clock()
 

@@ -638,3 +638,20 @@ def test_process_that_is_killed_while_it_tells_is_replaced(tmp_path):
         monitor.run_once()
         assert count == len(told)
     backend.close()
+
+
+def test_poison_message_of_a_real_dispatcher_wakes_somebody():
+    """From three lost workers to the alert."""
+    clock = ManualClock()
+    backend, told = MemoryBackend(clock=clock), []
+    monitor = Monitor(backend, notifiers=[told.append], clock=clock)
+    dispatcher = Dispatcher(lambda *_: None, backend=backend, on_event=[monitor], clock=clock)
+    message = Message("killer", {"n": 1}, {})
+    for number in range(3):
+        backend.claims.claim(message.id, owner=f"host:{number}/1", fingerprint=message.fingerprint, lease=30)
+        clock.advance("30s")
+    assert "dead_lettered" == dispatcher.handle(message).kind.value
+    (alert,) = monitor.run_once()
+    assert ("poison-message:killer#1", "page", "firing") == (alert.key, alert.severity.value, alert.state.value)
+    assert [alert] == told
+    assert "3 workers were lost while they had this message" in str(alert.evidence)

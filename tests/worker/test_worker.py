@@ -501,3 +501,33 @@ def test_worker_has_no_other_options() -> None:
     """A name that is misspelt is told."""
     with pytest.raises(TypeError, match="no option 'threads'"):
         Worker(SyncSource(), Dispatcher(lambda _message, _key: None, backend=MemoryBackend()), threads=3)  # type: ignore[call-arg]
+
+
+@each_colour
+def test_worker_lets_a_suspect_run_alone(runner: Runner | None) -> None:
+    """A message whose earlier worker was lost, whether or not the dispatcher was given an isolation."""
+    backend, at_work, beside, lock = MemoryBackend(), set[str](), list[set[str]](), threading.Lock()
+    backend.claims.claim("m3", owner="lost:1/1", lease=0.001)
+    SystemClock().sleep(0.01)
+
+    def send(message: Message) -> object:
+        with lock:
+            at_work.add(message.id)
+            if "m3" in at_work:
+                beside.append(set(at_work))
+
+        async def later() -> None:
+            await sleep(0)
+            at_work.discard(message.id)
+
+        if runner is not None:
+            return later()
+        SystemClock().sleep(0.005)
+        with lock:
+            at_work.discard(message.id)
+        return None
+
+    shop = Shop(runner, backend, send, *bodies(12), concurrency=4)
+    report = shop.run()
+    assert 12 == report.finished
+    assert [{"m3"}] == beside

@@ -26,6 +26,7 @@ from ..errors import ConfigurationError, FingerprintMismatchError, InvalidMessag
 from ..times import plain
 from .crews import Job, TaskCrew, ThreadCrew
 from .health import Health
+from .isolation import AsyncIsolation, Isolation
 from .options import WorkerOptions, checked
 from .report import ShutdownReport
 from .scopes import new_scope, running_loop
@@ -225,7 +226,7 @@ class Worker(_WorkerFlow):
 
     Args:
         source: the application's queue; called only from the thread that calls `run`.
-        dispatcher: handles each message. Give it an `Isolation`, so that suspects run alone.
+        dispatcher: handles each message; suspects run alone. Where a process has several, give them one `Isolation`.
         options: see `WorkerOptions`.
 
     Raises:
@@ -248,6 +249,7 @@ class Worker(_WorkerFlow):
         if is_async(getattr(source, "receive", None)):
             raise ConfigurationError(f"the source is the asynchronous {source!r}; use AsyncWorker for it")
         super().__init__(source, dispatcher, options)
+        dispatcher.isolate(Isolation())
 
     def run(self) -> ShutdownReport:
         """Work until the process is told to stop; in the main thread, or no signal reaches it.
@@ -291,6 +293,7 @@ class AsyncWorker(_WorkerFlow):
         if not isinstance(dispatcher, AsyncDispatcher):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"the dispatcher is {dispatcher!r}; allowed is an AsyncDispatcher, or use Worker")
         super().__init__(source, dispatcher, options)
+        dispatcher.isolate(AsyncIsolation())
 
     async def run(self) -> ShutdownReport:
         """Work until the process is told to stop, as `Worker.run`; in the main task."""
