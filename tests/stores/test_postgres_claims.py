@@ -19,8 +19,8 @@ from retrykit.backends.postgres.database import Schema
 from retrykit.failure import ErrorClass, Failure, Outcome
 from retrykit.machines import claim as machine
 from retrykit.machines.poison import MARKS_KEPT
-from retrykit.stores import Claimed, Done, InProgress, PoisonRule
-from retrykit.testing.conformance.claims_states import DEAD
+from retrykit.stores import Claimed, Done, InProgress, PoisonRule, ReopenTerms
+from retrykit.testing.conformance.claims_states import DEAD, TIMEOUT
 from tests.servers import postgres
 
 BUG = Failure(error_class=ErrorClass.RENDERING_FAILURE, outcome=Outcome.NOT_SENT)
@@ -102,6 +102,16 @@ def test_refusal_takes_marks_away_only_where_it_is_written(claims, schema):
     assert 1 == marks(schema)
     fail(claims, "b", REFUSED)
     assert 0 == marks(schema)
+
+
+def test_message_put_back_takes_marks_away_once(claims, schema):
+    """When it is put back, and not whenever it is tried without success."""
+    fail(claims, "k")
+    claims.reopen("k", ReopenTerms(letter_id="k#1", generation=1))
+    assert 0 == marks(schema)
+    fail(claims, "a")
+    fail(claims, "k", TIMEOUT)
+    assert 1 == marks(schema)
 
 
 def test_marks_in_the_table_are_as_many_as_are_kept(claims, schema):

@@ -20,7 +20,7 @@ from ...times import from_millis, to_millis
 from .records import readable
 from .statements import Statement, text
 
-__all__ = ["CLEARED", "FORGOTTEN", "KNOWN", "depends", "digest", "digests", "noted", "read"]
+__all__ = ["CLEARED", "FORGOTTEN", "KNOWN", "cleared_by", "depends", "digest", "noted", "read"]
 
 KNOWN: Final = "SELECT json_object_agg(source, at)::text AS marks FROM retrykit.marks WHERE payload = %(payload)s"
 """The marks of a payload as `read` takes them, in one row; NULL: there are none."""
@@ -57,8 +57,7 @@ def digest(key: str, fingerprint: str | None) -> bytes | None:
     return hashlib.sha256(fingerprint.encode("utf-8", "surrogatepass")).digest()
 
 
-def digests(key: str, fingerprints: Sequence[str]) -> list[bytes]:
-    """Return what the payloads go by of which marks are kept."""
+def _digests(key: str, fingerprints: Sequence[str]) -> list[bytes]:
     found = [digest(key, fingerprint) for fingerprint in fingerprints]
     return [each for each in found if each is not None]
 
@@ -69,6 +68,13 @@ def read(key: str, packed: str | None) -> poison.Marks:
         return {}
     with readable(f"what is noted of the payload of {key!r}"):
         return {source: from_millis(at) for source, at in cast("Mapping[str, int]", codec.decode(packed)).items()}
+
+
+def cleared_by(settled: ClaimRecord) -> list[bytes]:
+    """Return the payloads whose marks a settlement takes away, whatever the record was before: that of what was sent."""
+    if settled.disposition is not DispositionKind.SENT:
+        return []
+    return _digests(settled.key, poison.cleared(None, settled))
 
 
 def depends(settled: ClaimRecord) -> bool:
@@ -82,7 +88,7 @@ def depends(settled: ClaimRecord) -> bool:
 
 def noted(before: ClaimRecord | None, after: ClaimRecord, now: datetime) -> Statement | None:
     """Return what is to be done, beside the record that is `saved`, as a change of it at `now` says; None: nothing."""
-    cleared = digests(after.key, poison.cleared(before, after))
+    cleared = _digests(after.key, poison.cleared(before, after))
     if cleared:
         return Statement(CLEARED, {"cleared": cleared})
     mark = poison.mark_of(before, after, now)
