@@ -30,9 +30,20 @@ def _loopback() -> bool:
         return False
 
 
+def _server(kind: str) -> Callable[[], bool]:
+    def probe() -> bool:
+        from tests.servers.valkey import program
+
+        return program(kind) is not None
+
+    return probe
+
+
 PROBES: dict[str, Callable[[], bool]] = {
     "fork": lambda: hasattr(os, "fork"),
     "loopback": _loopback,
+    "redis-server": _server("redis"),
+    "valkey-server": _server("valkey"),
 }
 """What is more than an importable package; any other name is the name of a package."""
 

@@ -82,7 +82,12 @@ class _RedriverFlow:
                 _log_store_error(error)
             if not self._stopped:
                 yield from do(sleep, self._poll)
+        if job is not None:
+            yield from self._release(job.id)
         return job
+
+    def _release(self, job_id: str) -> Steps[None]:
+        yield from do(self._backend.redrives.change, job_id, lambda job, _: machine.release(job, self._owner))
 
     def _run_once(self) -> Steps[int]:
         moved = 0
@@ -273,6 +278,10 @@ class Redriver(_RedriverFlow):
         """
         return run(self._step(redrive_id))
 
+    def release(self, redrive_id: str) -> None:
+        """Let another runner go on with a redrive at once, instead of when this one's lease is over."""
+        run(self._release(redrive_id))
+
     def run_once(self) -> int:
         """Go one step on with every redrive that runs and that nobody else is at; return how many letters were put back."""
         return run(self._run_once())
@@ -311,6 +320,10 @@ class AsyncRedriver(_RedriverFlow):
     async def step(self, redrive_id: str) -> RedriveJob:
         """Go one step on with a redrive, as `Redriver.step`."""
         return await arun(self._step(redrive_id))
+
+    async def release(self, redrive_id: str) -> None:
+        """Let another runner go on with a redrive at once, as `Redriver.release`."""
+        await arun(self._release(redrive_id))
 
     async def run_once(self) -> int:
         """Go one step on with every redrive, as `Redriver.run_once`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,14 @@ def test_project_without_a_url_that_can_be_used_is_told(project: Path, toml: str
     result = run()
     assert 2 == result.exit_code
     assert said in " ".join(result.stderr.split())
+
+
+def test_file_that_is_somebody_elses_is_not_written_into(tmp_path: Path) -> None:
+    """A mistyped address is no empty queue."""
+    file = tmp_path / "other.db"
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE t (x)")
+    before = file.read_bytes()
+    result = run("--url", f"sqlite:///{file}")
+    assert (2, True) == (result.exit_code, "nothing of retrykit is in the file" in " ".join(result.stderr.split()))
+    assert before == file.read_bytes()

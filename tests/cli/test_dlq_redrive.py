@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -88,10 +89,15 @@ def test_redrive_is_paused_and_stopped_from_another_terminal(post: Post) -> None
     """With who and why."""
     post.run(*REDRIVE, "--yes", "--detach")
     job_id = post.lines("dlq", "redrives")[0]["id"]
-    assert ("paused", "lunch") == tuple(
-        post.json("dlq", "redrives", job_id, "--pause", "--why", "lunch")[name] for name in ("state", "note")
-    )
+    paused = post.json("dlq", "redrives", job_id, "--pause", "--why", "lunch")
+    assert ("paused", "lunch") == (paused["state"], paused["note"])
+    again = post.run("dlq", "redrives", job_id, "--pause", "--why", "dinner")
+    assert (1, True) == (again.exit_code, f"the redrive {job_id} is paused; there is nothing to pause" in again.stderr)
+    both = post.run("dlq", "redrives", job_id, "--pause", "--stop", "--why", "x")
+    assert (2, True) == (both.exit_code, "give one of --pause and --stop, not both" in both.stderr)
     assert "paused: lunch" in post.run("dlq", "redrives", job_id).stdout
+    resumed = post.run("dlq", "redrives", job_id, "--resume", "--why", "back")
+    assert f"a Redriver of your service goes on with it, or: retrykit dlq redrives {job_id} --run" in resumed.stderr
     assert "stopped" == post.json("dlq", "redrives", job_id, "--stop", "--why", "enough")["state"]
     assert [] == post.lines("dlq", "redrives", "--active")
 
@@ -106,6 +112,9 @@ def test_edited_letter_is_put_back_as_repaired(post: Post, tmp_path: Path) -> No
     assert '{"n":0}' == edited["original_payload"]
     said = post.run("dlq", "show", "spring-0#1").stdout
     assert "repaired by ada" in said
+    assert {"ada@example.org", "is left out"} == {
+        line.split(maxsplit=2)[2] for line in said.splitlines() if line.startswith("repaired attribute.")
+    }
     assert '{"n": 0, "first_name": "Ada"}' in said
     assert '+  "first_name": "Ada",' in post.run("dlq", "audit").stdout
     post.broken = lambda message: b"first_name" not in message.body
@@ -223,3 +232,68 @@ def test_wrong_call_exits_with_2_and_says_why(post: Post, args: tuple[str, ...],
 def test_everything_is_put_back_only_when_it_is_said(post: Post) -> None:
     """Never a blind redrive of the whole queue."""
     assert 6 == json.loads(post.run("dlq", "plan", "--everything", "--json").stdout)["count"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [("missing", "is not there, so it cannot go"), ("=x", "has no name"), ("campaign_id=spring", "are so already")],
+)
+def test_edit_that_repairs_nothing_is_refused(post: Post, changed: str, said: str) -> None:
+    """Nothing is changed."""
+    result = post.run("dlq", "edit", "spring-0#1", "--attribute", changed, "--why", "x")
+    assert (2, True) == (result.exit_code, said in " ".join(result.stderr.split()))
+    assert post.json("dlq", "show", "spring-0#1")["edit"] is None
+
+
+def test_editor_that_fails_is_told(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is changed, and the exit code says that it could not run."""
+    monkeypatch.setenv("EDITOR", "false")
+    monkeypatch.delenv("VISUAL", raising=False)
+    result = post.run("dlq", "edit", "spring-0#1", "--editor", "--why", "x")
+    assert (2, True) == (result.exit_code, "give --payload FILE, or set EDITOR" in " ".join(result.stderr.split()))
+
+
+def test_command_that_a_plan_prints_means_the_same_letters_later(post: Post) -> None:
+    """A window stands still in it, and it names the backend and the whole queue as they were given."""
+    said = post.run("dlq", "plan", "since:2h", "campaign:spring", "--url", post.url).stdout
+    command = next(line for line in said.splitlines() if "dlq redrive" in line)
+    assert re.search(r"redrive 'campaign:spring since:\d{4}-\d\d-\d\dT[\d:.]+Z' --cut-off \S+ --url sqlite:", command)
+    said = post.run("dlq", "plan", "--everything").stdout
+    assert "redrive --cut-off" in said
+    assert "--everything --root-cause" in said
+    assert "--url" not in said, "it was not given"
+
+
+def test_export_leaves_what_it_does_not_own(post: Post, tmp_path: Path) -> None:
+    """A neighbour stays, a link leads where it led, a pipe is written into."""
+    real, link, neighbour = (tmp_path / name for name in ("real.jsonl", "link", "real.jsonl.new"))
+    real.write_text("old")
+    neighbour.write_text("precious")
+    link.symlink_to(real)
+    assert 0 == post.run("dlq", "export", "message:spring-0", "--to", str(link)).exit_code
+    assert ("precious", True) == (neighbour.read_text(), link.is_symlink())
+    assert "spring-0" in real.read_text()
+    assert {"real.jsonl", "link", "real.jsonl.new"} == {
+        each.name for each in tmp_path.iterdir() if "jsonl" in str(each) or each == link
+    }
+    assert 0 == post.run("dlq", "export", "--to", "/dev/null").exit_code
+    assert Path("/dev/null").is_char_device()
+    result = post.run("dlq", "export", "--to", str(tmp_path / "absent" / "x"))
+    assert (2, True) == (
+        result.exit_code,
+        "cannot be used: No such file or directory" in " ".join(result.stderr.split()),
+    )
+
+
+def test_runner_that_was_interrupted_lets_another_go_on_at_once(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it prints can be typed."""
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrykit.cli.dlq_redrive.time.sleep", interrupt)
+    left = post.run(*REDRIVE, "--yes")
+    assert "it goes on with: retrykit dlq redrives" in left.stderr
+    job_id = post.lines("dlq", "redrives")[0]["id"]
+    assert 1 == (again := post.run("dlq", "redrives", job_id, "--run")).exit_code
+    assert "is being run by" not in again.stderr

@@ -21,7 +21,9 @@ def pytest_collection_modifyitems(config, items):
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
     sequences of operations do within transactions of the application's: the statements are the same as outside of them. What
     PostgreSQL does with random sequences, each of which needs tables of its own, under trio, where its stores are the synchronous ones,
-    asynchronously, but for claims, retries and cancellations, and, but for the claims, within transactions of the application's.
+    asynchronously, but for claims, retries and cancellations, and, but for the claims, within transactions of the application's. The
+    same on a Redis server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a
+    thread.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -49,6 +51,11 @@ def is_for_soaks(item):
             or "[trio" in item.name
             or ("process" in item.name and "asyncio" in item.name)
         )
+    is_long = "process" in item.name or item.name.startswith("test_any_")
+    if item.path.name == "test_redis.py":
+        return "trio" in item.name or ("asyncio" in item.name and is_long)
+    if item.path.name == "test_redis_6.py":
+        return is_long
     return "process" in item.name and "trio" in item.name
 
 

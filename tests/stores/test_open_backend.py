@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 import pytest
 
 from retrykit.backends import MemoryBackend, open_async_backend, open_backend
+from retrykit.backends.doctor import diagnose
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.errors import ConfigurationError, MissingExtraError
 
-ALLOWED = "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db' and 'postgresql://host/database'"
+ALLOWED = (
+    "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db', 'postgresql://host/database' and "
+    "'redis://host:6379/0'"
+)
 
 
 def test_memory_url_opens_memory(clock):
@@ -64,6 +69,50 @@ def test_path_in_place_of_a_url_is_refused(opener, path):
     with pytest.raises(ConfigurationError) as caught:
         opener(path)
     assert f"the URL is {path!r}; {ALLOWED}; for a path use SQLiteBackend(path)" == str(caught.value)
+
+
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend, diagnose])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://me:secret@host/db",
+        "mysql://me:secret/secret?secret#secret@secret@host/db",
+        "mysql://host/db?password=secret",
+        "me:secret@host",
+        "redis:me:secret@host",
+        "me:secret@redis://host",
+    ],
+)
+def test_url_that_is_refused_shows_no_password(opener, url):
+    """Whatever is wrong with it, in whichever part the password stands."""
+    with pytest.raises(ConfigurationError) as caught:
+        opener(url)
+    assert "secret" not in "".join(traceback.format_exception_only(caught.value))
+    assert "secret" not in repr(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend])
+def test_bytes_in_place_of_a_url_are_refused_by_their_type(opener):
+    """They may hold a password as well."""
+    with pytest.raises(ConfigurationError, match=r"^the URL is of the type bytes; allowed are"):
+        opener(b"redis://me:secret@host")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://me:secret@host/db", "the URL 'mysql://...' names the unknown backend 'mysql'"),
+        ("sqlite://me:secret@host", "the URL 'sqlite://...' names no file"),
+        ("sqlite:///mail.db?key=secret", "the URL 'sqlite://...' has options"),
+        ("me:secret@host", "the URL is '...'"),
+    ],
+)
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend])
+def test_url_that_may_hold_a_password_is_shown_by_how_it_begins(opener, url, message):
+    """So that somebody who made it of settings sees which one it was."""
+    with pytest.raises(ConfigurationError) as caught:
+        opener(url)
+    assert str(caught.value).startswith(f"{message}; {ALLOWED}")
 
 
 def test_sqlite_url_with_options_is_refused():

@@ -10,6 +10,7 @@ import attrs
 
 from ..errors import ConfigurationError
 from . import POSTGRES, open_backend, read_postgres_url, read_sqlite_url
+from .urls import shown
 
 __all__ = ["Migration", "migrate", "planned"]
 
@@ -47,7 +48,7 @@ def planned(url: str) -> Migration:
 
         return Migration(*planned_sqlite(Path(read_sqlite_url(url))))
     raise ConfigurationError(
-        f"the URL {url!r} names no backend with tables; allowed are those of SQLite and PostgreSQL"
+        f"the URL {shown(url)} names no backend with tables; allowed are those of SQLite and PostgreSQL"
     )
 
 

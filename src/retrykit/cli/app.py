@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from click.shell_completion import get_completion_class
 
@@ -12,7 +14,9 @@ from .demo import demo
 from .dlq import dlq
 from .dlq_change import discard, edit, export, import_
 from .dlq_redrive import audit, plan, redrive, redrives
+from .doctor import doctor
 from .migrate import migrate
+from .output import Unusable
 from .pauses import pause, pauses, resume
 from .policy import lint, policy
 from .reconcile import reconcile
@@ -21,7 +25,18 @@ from .runbook import runbook
 __all__ = ["app"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _App(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what the system does not let it read or write is told as it is."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # whoever read along has enough
+        except OSError as error:
+            raise Unusable(f"{error.filename or 'the output'} cannot be used: {error.strerror or error}") from None
+
+
+@click.group(cls=_App, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="retrykit")
 def app() -> None:
     """Decide what happens to work that failed.
@@ -48,6 +63,7 @@ for command in (
     deliveries,
     demo,
     dlq,
+    doctor,
     lint,
     migrate,
     pause,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import sqlite3
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..backends import open_backend
 from ..errors import RetrykitError
@@ -15,7 +18,7 @@ from ..stores import Backend
 from ..tables import as_table, parse_table
 from .output import Unusable
 
-__all__ = ["no_url", "opened", "with_backend"]
+__all__ = ["given", "needed", "opened", "with_backend"]
 
 _SQLITE: Final = "sqlite:///"
 
@@ -33,11 +36,12 @@ def with_backend(command: F) -> F:
 @contextmanager
 def opened(url: str | None) -> Generator[Backend]:
     """Open the backend of a URL for a command; what goes wrong with it ends the command with exit code 2."""
-    if url is None:
-        raise no_url()
+    url = needed(url)
     file = Path(url.removeprefix(_SQLITE))
     if url.startswith(_SQLITE) and not file.is_file():
         raise Unusable(f"there is no file {str(file)!r}; a service makes it when it starts")
+    if url.startswith(_SQLITE) and _is_foreign(file):
+        raise Unusable(f"nothing of retrykit is in the file {str(file)!r}; a service makes its tables when it starts")
     try:
         backend = open_backend(url)
         try:
@@ -48,12 +52,39 @@ def opened(url: str | None) -> Generator[Backend]:
         raise Unusable(str(error)) from None
 
 
-def no_url() -> click.UsageError:
-    """Return what a command says that was given no backend."""
-    return click.UsageError(
-        "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
-        "pyproject.toml"
-    )
+def _is_foreign(file: Path) -> bool:
+    """Tell whether a SQLite file has no tables of ours; one that cannot be read is left to whoever opens it."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            found = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'retrykit_schema'").fetchone()
+    except sqlite3.Error:
+        return False
+    return bool(found == (0,))
+
+
+def given(*options: str) -> str:
+    """Return options as they were given on the command line, for a command that is shown to go on with.
+
+    Args:
+        options: their names without dashes, such as "url".
+    """
+    context = click.get_current_context()
+    said = ""
+    for name in options:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = context.meta.get(f"retrykit.{name}", context.params[name])
+            said += f" --{name}" if value is True else f" --{name} {shlex.quote(str(value))}"
+    return said
+
+
+def needed(url: str | None) -> str:
+    """Return the URL that a command was given, or end it with exit code 2."""
+    if url is None:
+        raise click.UsageError(
+            "which backend? Give --url, such as --url sqlite:///mail.db, or set RETRYKIT_URL, or url in [tool.retrykit] of "
+            "pyproject.toml"
+        )
+    return url
 
 
 def _of_project() -> str | None:

@@ -149,6 +149,10 @@ def show(letter_id: str, url: str | None, json_: bool) -> None:
     if letter.edit is not None:
         out.print(f"repaired by {printable(letter.edit.by)} at {to_iso(letter.edit.at)}: {printable(letter.edit.why)}")
         _print_payload("repaired payload", letter.edit.payload)
+        new, old = letter.edit.attributes, letter.attributes
+        for name in [*new, *(name for name in old if name not in new)]:
+            if new.get(name) != old.get(name):
+                out.print(f"{printable(f'repaired attribute.{name}'):23} {printable(new.get(name, 'is left out'))}")
 
 
 def _print_payload(name: str, payload: bytes) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import attrs
 import click
@@ -84,10 +86,17 @@ def _changed(attributes: Mapping[str, str], changed: tuple[str, ...]) -> dict[st
     new = dict(attributes)
     for each in changed:
         name, given, value = each.partition("=")
+        if not name or (not given and name not in new):
+            said = "has no name" if not name else "is not there, so it cannot go"
+            raise click.UsageError(
+                f"the attribute {each!r} {said}; allowed are NAME=VALUE, and the NAME of one that is there"
+            )
         if given:
             new[name] = value
         else:
-            new.pop(name, None)
+            new.pop(name)
+    if new == attributes:
+        raise click.UsageError("the attributes are so already; nothing would be repaired")
     return new
 
 
@@ -98,7 +107,10 @@ def _edited(payload: bytes) -> bytes:
         shown = payload.decode("utf-8", "replace")
     if not is_attended():
         raise Unusable("an editor needs a terminal; give --payload FILE")
-    edited = click.edit(shown, extension=".json")
+    try:
+        edited = click.edit(shown, extension=".json")
+    except click.ClickException as error:
+        raise Unusable(f"{error.message}; give --payload FILE, or set EDITOR") from None
     if edited is None:
         raise Unusable("the editor was left without saving; nothing was changed")
     return edited.encode()
@@ -156,14 +168,30 @@ def export(query: tuple[str, ...], url: str | None, file: Path | None) -> None:
                 click.echo(line, nl=False)
             return
         count = 0
-        new = file.with_name(f"{file.name}.new")
-        with new.open("wb") as out, progress() as shown:
+        with _made_anew(file.resolve()) as out, progress() as shown:
             task = shown.add_task("exported", total=None)
             for count, line in enumerate(lines, 1):
                 out.write(line)
                 shown.update(task, completed=count)
-        new.replace(file)
     click.echo(f"{counted(count, 'letter')} exported to {file}", err=True)
+
+
+@contextmanager
+def _made_anew(file: Path) -> Generator[BinaryIO]:
+    """Give a file to write, which takes the place of the old one at the end; what is no plain file is written as it is."""
+    if file.exists() and not file.is_file():
+        with file.open("wb") as out:
+            yield out
+        return
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as out:
+        new = Path(out.name)
+        try:
+            yield cast("BinaryIO", out)
+        except BaseException:
+            new.unlink()
+            raise
+    new.chmod(file.stat().st_mode if file.exists() else 0o600)
+    new.replace(file)
 
 
 class _Watched:

@@ -20,10 +20,10 @@ from ..machines.redrive import RedriveJob, RedriveState
 from ..redrive import Redriver
 from ..stores import AuditEntry, Backend
 from ..times import read_instant, to_iso
-from .backend import opened, with_backend
+from .backend import given, opened, with_backend
 from .dlq import query_of, with_query
 from .imports import cipher_option
-from .output import Unusable, as_json, by_user, confirm, console, printable, progress, table
+from .output import Refused, Unusable, as_json, by_user, confirm, console, printable, progress, table
 
 __all__ = ["audit", "plan", "redrive", "redrives", "whole_queue"]
 
@@ -61,10 +61,13 @@ def plan(
     _print_plan(made)
     if made.count:
         said = "" if max_redrives == 3 else f" --max-redrives {max_redrives}"
-        words = shlex.join(query)
+        asked = str(attrs.evolve(made.query, state=None, until=None))  # a window that slides stands still in it
+        words = [shlex.quote(asked)] if asked else []
+        words = ["retrykit dlq redrive", *words, f"--cut-off {to_iso(made.cut_off)}{said}"]
+        said = f'{given("everything", "url", "cipher")} --root-cause "..."'
         console().print(
             "\nTo put back exactly these, once their cause is known and repaired:\n  "
-            + printable(f'retrykit dlq redrive {words} --cut-off {to_iso(made.cut_off)}{said} --root-cause "..."')
+            + printable(" ".join(words) + said)
         )
 
 
@@ -162,10 +165,10 @@ def redrive(
 @with_backend
 @click.option("--active", is_flag=True, help="Only those that run or are paused.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many at the most.")
-@click.option("--run", "act", flag_value="run", help="Go on with it here, until it ends.")
-@click.option("--pause", "act", flag_value="pause", help="Let it rest.")
-@click.option("--resume", "act", flag_value="resume", help="Let it go on; one that was stopped begins with a canary.")
-@click.option("--stop", "act", flag_value="stop", help="End it; what was put back goes on.")
+@click.option("--run", is_flag=True, help="Go on with it here, until it ends.")
+@click.option("--pause", is_flag=True, help="Let it rest.")
+@click.option("--resume", is_flag=True, help="Let it go on; one that was stopped begins with a canary.")
+@click.option("--stop", is_flag=True, help="End it; what was put back goes on.")
 @cipher_option
 @by_user
 @click.option("--why", help="Needed to pause, resume or stop.")
@@ -175,13 +178,20 @@ def redrives(
     url: str | None,
     active: bool,
     limit: int,
-    act: str | None,
+    run: bool,
+    pause: bool,
+    resume: bool,
+    stop: bool,
     cipher: Cipher | None,
     by: str,
     why: str | None,
     json_: bool,
 ) -> None:
     """List redrives, show one, or pause, resume, stop or run it. With --json, one JSON object a line."""
+    acts = [name for name, said in {"run": run, "pause": pause, "resume": resume, "stop": stop}.items() if said]
+    if len(acts) > 1:
+        raise click.UsageError(f"give one of --{' and --'.join(acts)}, not both")
+    act = acts[0] if acts else None
     if act is not None and redrive_id is None:
         raise click.UsageError(f"--{act} needs the id of a redrive")
     if act in ("pause", "resume", "stop") and why is None:
@@ -201,8 +211,14 @@ def redrives(
         if act == "run":
             job = _run(backend, job, cipher)
         elif act is not None:
+            before = job
             job = getattr(DeadLetterQueue(backend), act)(redrive_id, by=by, why=why)
+            if job.seq == before.seq and job.state is before.state:
+                _end(job, json_, detached=True)
+                raise Refused(f"the redrive {job.id} is {job.state.value}; there is nothing to {act}")
     _end(job, json_, detached=act != "run")
+    if act == "resume" and not json_:
+        click.echo(f"a Redriver of your service goes on with it, or: retrykit dlq redrives {job.id} --run", err=True)
 
 
 @click.command()
@@ -246,7 +262,8 @@ def _run(backend: Backend, job: RedriveJob, cipher: Cipher | None) -> RedriveJob
                     return job
                 time.sleep(_POLL)
         except KeyboardInterrupt:
-            click.echo(f"it goes on with: retrykit dlq redrives {job.id} --run", err=True)
+            runner.release(job.id)
+            click.echo(f"it goes on with: retrykit dlq redrives {job.id} --run{given('url', 'cipher')}", err=True)
             return job
 
 
@@ -288,6 +305,7 @@ def _end(job: RedriveJob, json_: bool, *, detached: bool) -> None:
         out.print(
             f"of {counted(job.planned, 'letter')} {job.put_back:,} were put back, {job.already_sent:,} had been sent, "
             f"{job.passed_over:,} were passed over; {job.succeeded:,} are sent, {job.failed:,} failed again, {job.pending:,} on their way"
+            f"{'' if job.state is RedriveState.RUNNING else ', as it was then'}"
         )
     if not detached and job.state is not RedriveState.DONE:
         raise SystemExit(1)

@@ -49,9 +49,10 @@ def _function(_: click.Context, __: click.Parameter, value: str | None) -> objec
     return found
 
 
-def _cipher(_: click.Context, __: click.Parameter, value: str | None) -> object:
+def _cipher(context: click.Context, _: click.Parameter, value: str | None) -> object:
     if value is None:
         return None
+    context.meta["retrykit.cipher"] = value
     found = _imported(value, "an object as MODULE:OBJECT")
     if not isinstance(found, Cipher):
         raise click.BadParameter(

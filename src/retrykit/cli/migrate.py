@@ -7,7 +7,7 @@ import click
 from ..backends.migrations import migrate as bring
 from ..backends.migrations import planned
 from ..errors import RetrykitError
-from .backend import no_url, with_backend
+from .backend import needed, with_backend
 from .output import Unusable, console
 
 __all__ = ["migrate"]
@@ -21,8 +21,7 @@ def migrate(url: str | None, *, dry_run: bool) -> None:
 
     It may run while services of the version before are at work, and several may run at once.
     """
-    if url is None:
-        raise no_url()
+    url = needed(url)
     try:
         found = planned(url) if dry_run else bring(url)
     except RetrykitError as error:

@@ -18,6 +18,7 @@ from ..errors import RetrykitError
 from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 
 __all__ = [
+    "Refused",
     "Unusable",
     "as_json",
     "by_user",
@@ -39,6 +40,10 @@ class Unusable(click.ClickException):
     """A command was called with something it cannot work with, or could not run; exit code 2."""
 
     exit_code = 2
+
+
+class Refused(click.ClickException):
+    """A command ran, and its answer is no; exit code 1."""
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,7 @@ from ..failure import BUILT_IN_CLASSES, ErrorGroup
 from ..monitor import Alert, ErrorClassDominates
 from ..stores import Backend, DeadLetterQuery
 from ..times import read_instant, to_iso
-from .backend import opened, with_backend
+from .backend import given, opened, with_backend
 from .output import as_json, console, printable
 
 __all__ = ["runbook"]
@@ -61,6 +61,7 @@ def runbook(url: str | None, since: str, json_: bool) -> None:
         now = current_clock().now()
         begin = read_instant(since, now, "--since")
         steps = _steps(backend, DeadLetterQuery(since=begin, until=now + timedelta(milliseconds=1)), since)
+        steps = [attrs.evolve(each, commands=[_with_url(command) for command in each.commands]) for each in steps]
     if json_:
         shown: list[dict[str, JSON]] = [
             {"title": each.title, "facts": list(each.facts), "commands": list(each.commands)} for each in steps
@@ -162,6 +163,11 @@ def _share(name: str, count: int, total: int) -> str:
     blame = "a class of your own" if known is None else _BLAME[known.group]
     limit = f"; more than {_LIMIT:.0%}" if count > _LIMIT * total else ""
     return f"{name}: {count:,} of {total:,} ({count / total:.0%}) - {blame}{limit}"
+
+
+def _with_url(command: str) -> str:
+    """Return a command that acts on the backend which was named here."""
+    return command if command.startswith("retrykit classify") else f"{command}{given('url')}"
 
 
 def _command(name: str, *words: str) -> str:

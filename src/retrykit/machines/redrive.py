@@ -271,6 +271,13 @@ def hold(job: RedriveJob, owner: str, lease: float, now: datetime) -> RedriveJob
     return attrs.evolve(job, seq=seq, lease=Lease.granted(owner, seq, now, lease))
 
 
+def release(job: RedriveJob, owner: str) -> RedriveJob:
+    """Return the job that a runner has left, if it was held by that one."""
+    if job.lease is None or job.lease.owner != owner:
+        return job
+    return attrs.evolve(job, seq=job.seq + 1, lease=None)
+
+
 def holds(job: RedriveJob, token: int) -> bool:
     """Tell whether the runner with a token may still act."""
     return job.state is RedriveState.RUNNING and job.lease is not None and job.lease.token == token
