@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from retrykit import Dispatcher, Message, RetryScheduler, open_backend
@@ -72,6 +73,10 @@ class SQLiteQueue:
         """Put a copy aside, for a person to look at."""
         self._db.execute("UPDATE copies SET aside = 1 WHERE copy = ?", (delivery.handle,))
 
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
 
 def _read(body: str) -> Message:
     fields = json.loads(body)
@@ -93,20 +98,21 @@ def work(folder: Path) -> None:
     dispatcher = Dispatcher(send, backend=backend)
     exit_on_crash(cleanup=[dispatcher.hand_back])
     stop = GracefulShutdown(dispatcher, limit=30)  # as long as the platform waits before it kills
-    worker = Worker(SQLiteQueue(folder / "queue.db"), dispatcher, shutdown=stop, health=Health(file=folder / "alive"))
 
     def republish() -> None:  # in a thread of its own, with a connection of its own
-        scheduler = RetryScheduler(backend, SQLiteQueue(folder / "queue.db").put)
-        while not stop.wait(1.0):
-            try:
-                scheduler.run_once()
-            except StoreError as error:
-                print(error, file=sys.stderr)
+        with closing(SQLiteQueue(folder / "queue.db")) as queue:
+            scheduler = RetryScheduler(backend, queue.put)
+            while not stop.wait(1.0):
+                try:
+                    scheduler.run_once()
+                except StoreError as error:
+                    print(error, file=sys.stderr)
 
     scheduling = threading.Thread(target=republish, name="scheduler")
     scheduling.start()
     try:
-        print(worker.run())
+        with closing(SQLiteQueue(folder / "queue.db")) as queue:
+            print(Worker(queue, dispatcher, shutdown=stop, health=Health(file=folder / "alive")).run())
     finally:
         scheduling.join()
         backend.close()
@@ -116,8 +122,8 @@ if __name__ == "__main__":
     place = Path(sys.argv[1])
     place.mkdir(exist_ok=True)
     if sys.argv[2:3] == ["put"]:
-        queue = SQLiteQueue(place / "queue.db")
-        for number in range(int(sys.argv[3])):
-            queue.put(Message(f"welcome-{number}", {"name": "Ada"}, {"recipient": f"user{number}@example.org"}))
+        with closing(SQLiteQueue(place / "queue.db")) as waiting:
+            for number in range(int(sys.argv[3])):
+                waiting.put(Message(f"welcome-{number}", {"name": "Ada"}, {"recipient": f"user{number}@example.org"}))
     else:
         work(place)

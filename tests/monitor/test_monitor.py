@@ -655,3 +655,4 @@ def test_poison_message_of_a_real_dispatcher_wakes_somebody():
     assert ("poison-message:killer#1", "page", "firing") == (alert.key, alert.severity.value, alert.state.value)
     assert [alert] == told
     assert "3 workers were lost while they had this message" in str(alert.evidence)
+    assert "retrykit dlq show 'killer#1'" == alert.commands[-1]

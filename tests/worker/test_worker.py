@@ -531,3 +531,18 @@ def test_worker_lets_a_suspect_run_alone(runner: Runner | None) -> None:
     report = shop.run()
     assert 12 == report.finished
     assert [{"m3"}] == beside
+
+
+@each_colour
+def test_copies_that_nobody_has_begun_when_all_is_given_back_come_again_at_once(runner: Runner | None) -> None:
+    """A dispatcher that has given back what it had refuses them: that is no trouble of a store."""
+
+    shop = Shop(runner, MemoryBackend(), sent, *bodies(12), concurrency=2, prefetch=10, stops=False)
+    if runner is None:
+        shop.dispatcher.hand_back()
+    else:
+        runner(shop.dispatcher.hand_back)
+    report = shop.run()
+    assert {0.0} == {delay for _, delay in shop.source.nacked}
+    assert ("the dispatcher has given all back", 0) == (report.reason, report.finished)
+    assert report.taken == report.returned == len(shop.source.nacked)

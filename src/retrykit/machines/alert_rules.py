@@ -355,6 +355,10 @@ class _Once(Rule):
     def title(self, occurrence: Occurrence) -> str:
         """Return what happened, in one sentence."""
 
+    def steps_for(self, occurrence: Occurrence) -> tuple[str, ...]:
+        """Return the commands for whoever is told of it."""
+        return self.first_steps
+
     def judge(self, signals: Signals, firing: Mapping[str, Alert]) -> Iterable[Finding]:
         """Say what happened within the hour."""
         for each in signals.occurrences:
@@ -365,7 +369,7 @@ class _Once(Rule):
                     is_met=True,
                     title=self.title(each),
                     evidence={**evidence, "subject": each.subject, "count": each.count},
-                    commands=self.first_steps,
+                    commands=self.steps_for(each),
                 )
 
 
@@ -416,6 +420,12 @@ class MessageQuarantines(_Once):
     def first_steps(self) -> tuple[str, ...]:
         """The commands for whoever is woken."""
         return ("retrykit dlq list reason:poison_message since:1h", "retrykit dlq show ID")
+
+    def steps_for(self, occurrence: Occurrence) -> tuple[str, ...]:
+        """Return the commands, with the id of the letter where there is one."""
+        if not occurrence.subject:
+            return self.first_steps[:1]
+        return (self.first_steps[0], f"retrykit dlq show {shlex.quote(occurrence.subject)}")
 
     def title(self, occurrence: Occurrence) -> str:
         """Return what happened, in one sentence."""

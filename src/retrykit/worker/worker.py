@@ -22,7 +22,13 @@ from typing import Any, Final, Unpack, cast
 from .._steps import Steps, arun, do, is_async, run
 from ..clock import current_clock
 from ..dispatch import AsyncDispatcher, Dispatcher
-from ..errors import ConfigurationError, FingerprintMismatchError, InvalidMessageError, WorkerStuckError
+from ..errors import (
+    ConfigurationError,
+    FingerprintMismatchError,
+    InvalidMessageError,
+    ProcessStoppingError,
+    WorkerStuckError,
+)
 from ..times import plain
 from .crews import Job, TaskCrew, ThreadCrew
 from .health import Health
@@ -152,6 +158,10 @@ class _WorkerFlow:
             _log.error("a copy is put aside, since no worker can take it in: %s", error)
             yield from self._tell_source("reject", delivery)
             self._stop.tally.finished()
+        elif isinstance(error, ProcessStoppingError):  # nobody has begun it, and nothing more will be
+            self._stop.request("the dispatcher has given all back")
+            yield from self._tell_source("nack", delivery, 0.0)
+            self._stop.tally.returned()
         elif isinstance(error, Exception):
             delay = self._refusal.failed(error)
             _log.warning(
