@@ -536,7 +536,6 @@ def test_worker_lets_a_suspect_run_alone(runner: Runner | None) -> None:
 @each_colour
 def test_copies_that_nobody_has_begun_when_all_is_given_back_come_again_at_once(runner: Runner | None) -> None:
     """A dispatcher that has given back what it had refuses them: that is no trouble of a store."""
-
     shop = Shop(runner, MemoryBackend(), sent, *bodies(12), concurrency=2, prefetch=10, stops=False)
     if runner is None:
         shop.dispatcher.hand_back()
