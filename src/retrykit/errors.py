@@ -168,17 +168,13 @@ class StoreCorruptError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """A store was written by a newer retrykit than this one, or has yet to be brought to this one's version."""
+    """A store was written by a newer retrykit than this one."""
 
     def __init__(self, where: str, found: int, supported: int) -> None:
-        if found > supported:
-            super().__init__(
-                f"{where} has schema version {found}, this retrykit reads versions up to {supported}; "
-                "upgrade retrykit, or open another store"
-            )
-        else:
-            has = f"has schema version {found}" if found else "has no tables of retrykit's"
-            super().__init__(f"{where} {has}, this retrykit needs version {supported}; run: retrykit migrate --url ...")
+        super().__init__(
+            f"{where} has schema version {found}, this retrykit reads versions up to {supported}; "
+            "upgrade retrykit, or open another store"
+        )
         self.where = where
         self.found = found
         self.supported = supported
