@@ -99,6 +99,18 @@ def test_hold_of_a_redrive_that_does_not_run_changes_nothing(state):
     assert machine.allowance(job, NOW) == 0
 
 
+def test_release_lets_another_hold_it_at_once_and_only_its_holder_can():
+    """The next one has a token of its own."""
+    job = held()
+    assert machine.release(job, "other") is job
+    assert machine.release(fresh(), "runner") == fresh()
+    left = machine.release(job, "runner")
+    assert left.lease is None
+    after = machine.hold(left, "other", 60, NOW)
+    assert ("other", True) == (after.lease.owner, after.lease.token > job.lease.token)
+    assert machine.holds(after, job.lease.token) is False
+
+
 STALE = {
     "reserve": lambda job, token: machine.reserve(job, token, ["x#1"], None, NOW),
     "postpone": lambda job, token: machine.postpone(job, token, "waits", at(30), NOW),
