@@ -29,8 +29,7 @@ BODY = b'{"id": "m1"}'
 
 def say(text: str) -> None:
     """Say a line, whole, whoever else says one."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    os.write(1, f"{text}\n".encode())  # text streams lose lines that threads and signal handlers write at once
 
 
 def told(event: Event) -> None:
