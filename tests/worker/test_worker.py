@@ -506,9 +506,10 @@ def test_worker_has_no_other_options() -> None:
 @each_colour
 def test_worker_lets_a_suspect_run_alone(runner: Runner | None) -> None:
     """A message whose earlier worker was lost, whether or not the dispatcher was given an isolation."""
-    backend, at_work, beside, lock = MemoryBackend(), set[str](), list[set[str]](), threading.Lock()
-    backend.claims.claim("m3", owner="lost:1/1", lease=0.001)
-    SystemClock().sleep(0.01)
+    clock, at_work, beside, lock = ManualClock(), set[str](), list[set[str]](), threading.Lock()
+    backend = MemoryBackend(clock=clock)
+    backend.claims.claim("m3", owner="lost:1/1", lease=30)
+    clock.advance("30s")
 
     def send(message: Message) -> object:
         with lock:
@@ -522,7 +523,7 @@ def test_worker_lets_a_suspect_run_alone(runner: Runner | None) -> None:
 
         if runner is not None:
             return later()
-        SystemClock().sleep(0.005)
+        SystemClock().sleep(0.005)  # so that others would be beside it
         with lock:
             at_work.discard(message.id)
         return None

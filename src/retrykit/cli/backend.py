@@ -66,14 +66,15 @@ def given(*options: str) -> str:
     """Return options as they were given on the command line, for a command that is shown to go on with.
 
     Args:
-        options: their names without dashes, such as "url".
+        options: the names of their parameters, such as "url".
     """
     context = click.get_current_context()
     said = ""
     for name in options:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             value = context.meta.get(f"retrykit.{name}", context.params[name])
-            said += f" --{name}" if value is True else f" --{name} {shlex.quote(str(value))}"
+            option = f" --{name.replace('_', '-')}"
+            said += option if value is True else f"{option} {shlex.quote(str(value))}"
     return said
 
 

@@ -60,15 +60,11 @@ def plan(
         return
     _print_plan(made)
     if made.count:
-        said = "" if max_redrives == 3 else f" --max-redrives {max_redrives}"
         asked = str(attrs.evolve(made.query, state=None, until=None))  # a window that slides stands still in it
-        words = [shlex.quote(asked)] if asked else []
-        words = ["retrykit dlq redrive", *words, f"--cut-off {to_iso(made.cut_off)}{said}"]
-        said = f'{given("everything", "url", "cipher")} --root-cause "..."'
-        console().print(
-            "\nTo put back exactly these, once their cause is known and repaired:\n  "
-            + printable(" ".join(words) + said)
-        )
+        words = [*([shlex.quote(asked)] if asked else []), "--cut-off", to_iso(made.cut_off)]
+        said = given("max_redrives", "everything", "url", "cipher")
+        command = f'retrykit dlq redrive {" ".join(words)}{said} --root-cause "..."'
+        console().print(f"\nTo put back exactly these, once their cause is known and repaired:\n  {printable(command)}")
 
 
 def _print_plan(plan: RedrivePlan) -> None:
