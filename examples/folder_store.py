@@ -200,12 +200,8 @@ class FolderClaims(ClaimStore):
     def _unsettled(self, limit: int) -> Sequence[str]:
         with self.folder.operation() as now:
             records = [ClaimRecord.from_dict(document) for document in self.folder.all("claim")]
-            due = [
-                (record.not_before or (record.lease.deadline if record.lease else now), record.key)
-                for record in records
-                if machine.is_unsettled(record, now)
-            ]
-            return [key for _, key in sorted(due)[:limit]]
+            known = [(machine.unsettled_at(record), record.key) for record in records]
+            return [key for _, key in sorted((at, key) for at, key in known if at is not None and at <= now)[:limit]]
 
     def _purge(self, before: datetime, limit: int) -> int:
         with self.folder.operation():

@@ -118,9 +118,8 @@ class _Claims(ClaimStore):
 
     def _unsettled(self, limit: int) -> Sequence[str]:
         with self._shared.locked() as now:
-            due = [record for record in self._records.values() if machine.is_unsettled(record, now)]
-        due.sort(key=lambda record: (record.not_before or (record.lease.deadline if record.lease else now), record.key))
-        return [record.key for record in due[:limit]]
+            known = [(machine.unsettled_at(record), key) for key, record in self._records.items()]
+        return [key for _, key in sorted((at, key) for at, key in known if at is not None and at <= now)[:limit]]
 
     def _purge(self, before: datetime, limit: int) -> int:
         with self._shared.locked():

@@ -52,6 +52,9 @@ SCHEMA_VERSION: Final = 1
 HISTORY_LIMIT: Final = 100
 """Attempts that a record keeps; a policy may allow no more of them in one generation."""
 
+_EVER: Final = from_millis(0)
+"""Before every instant that a record has."""
+
 NO_MARKS: Final[Marks] = {}
 """Of a payload that nothing is known of."""
 
@@ -412,20 +415,32 @@ def take_unknown(record: ClaimRecord | None, *, owner: str, lease: float, now: d
         return None
     if record.state is ClaimState.UNKNOWN and record.lease is not None and not record.lease.is_over(now):
         return record if record.lease.owner == owner else None
-    if not _may_be_found_out(record, now):
+    at = _found_out_from(record)
+    if at is None or at > now:
         return None
     return _hold(_without_lapsed_holder(record, now), ClaimState.UNKNOWN, owner, lease, now)
 
 
+def unsettled_at(record: ClaimRecord) -> datetime | None:
+    """Return when it is time to find out whether a send had happened.
+
+    None: there is nothing to find out, or it is a call, of which that is not for others.
+    """
+    return None if record.is_call else _found_out_from(record)
+
+
 def is_unsettled(record: ClaimRecord, now: datetime) -> bool:
-    """Tell whether it is time to find out whether a send had happened; of a call that is not for others to find out."""
-    return not record.is_call and _may_be_found_out(record, now)
+    """Tell whether it is time, as `unsettled_at` says."""
+    at = unsettled_at(record)
+    return at is not None and at <= now
 
 
-def _may_be_found_out(record: ClaimRecord, now: datetime) -> bool:
+def _found_out_from(record: ClaimRecord) -> datetime | None:
     if record.lease is not None:
-        return record.lease.is_over(now) and record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
-    return record.state is ClaimState.UNKNOWN and (record.not_before is None or record.not_before <= now)
+        return record.lease.deadline if record.state in (ClaimState.SENDING, ClaimState.UNKNOWN) else None
+    if record.state is not ClaimState.UNKNOWN:
+        return None
+    return record.not_before or _EVER
 
 
 def _hold(record: ClaimRecord, state: ClaimState, owner: str, lease: float, now: datetime) -> ClaimRecord:

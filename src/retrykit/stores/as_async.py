@@ -7,12 +7,11 @@ operations keep their order. Works under asyncio and trio.
 
 from __future__ import annotations
 
-import abc
 import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from ..clock import in_trio
 from .backend import AsyncBackend, Backend
@@ -20,6 +19,7 @@ from .circuits import AsyncCircuitStore
 from .claims import AsyncClaimStore
 from .dead_letters import AsyncDeadLetterStore
 from .deliveries import AsyncDeliveryStore
+from .implement import implement
 from .redrives import AsyncRedriveStore
 from .retries import AsyncRetryStore
 from .signals import AsyncSignalStore
@@ -81,9 +81,7 @@ def _adapt(contract: Callable[[], S], store: object, call: _Caller) -> S:
 
         return forwarded
 
-    base = cast("abc.ABCMeta", contract)
-    adapted = type(base)(f"Adapted{base.__name__}", (base,), {name: forward(name) for name in base.__abstractmethods__})
-    return cast("S", adapted())
+    return implement(contract, "Adapted", forward)
 
 
 class _AdaptedBackend:

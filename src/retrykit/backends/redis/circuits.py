@@ -12,8 +12,8 @@ from ...lease import Lease
 from ...machines import circuit
 from ...stores.circuits import Circuit, Pause
 from ...times import from_millis, to_millis
+from ..damage import readable
 from .commands import Command, Flow, Script, Space
-from .damage import readable
 
 __all__ = ["Circuits"]
 

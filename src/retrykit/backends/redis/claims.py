@@ -19,8 +19,8 @@ from ...machines import poison
 from ...message import CALL_MARK
 from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimTerms, ReopenTerms
 from ...times import from_millis, later, to_millis
+from ..damage import readable
 from .commands import Command, Flow, Script, Space, millis
-from .damage import readable
 from .marks import PURGE_MARKS, marking, read_marks, writes_marks
 
 __all__ = ["Claims"]
@@ -230,7 +230,7 @@ class Claims:
 
 def _writing(record: ClaimRecord) -> list[Command]:
     """Return the commands that store a record and keep the lists it stands in."""
-    settled, unsettled = record.settled_at, _unsettled_at(record)
+    settled, unsettled = record.settled_at, machine.unsettled_at(record)
     front = f"{_front(record)} {_instant(record.not_before)} {_instant(settled)}\n"
     commands: list[Command] = [("SET", f"r:{record.key}", front.encode() + _rest(record))]
     if record.state is ClaimState.DONE and settled is not None:
@@ -240,20 +240,8 @@ def _writing(record: ClaimRecord) -> list[Command]:
     if unsettled is None:
         commands.append(("ZREM", "unsettled", record.key))
     else:
-        commands.append(("ZADD", "unsettled", unsettled, record.key))
+        commands.append(("ZADD", "unsettled", to_millis(unsettled), record.key))
     return commands
-
-
-def _unsettled_at(record: ClaimRecord) -> int | None:
-    """Return when it will be time to find out about a send, in epoch milliseconds; None: there is nothing to find out, or it is a call."""
-    if record.is_call:
-        return None
-    if record.lease is not None:
-        held = record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
-        return to_millis(record.lease.deadline) if held else None
-    if record.state is not ClaimState.UNKNOWN:
-        return None
-    return 0 if record.not_before is None else to_millis(record.not_before)
 
 
 def _instant(at: datetime | None) -> str:

@@ -14,8 +14,8 @@ from ... import codec
 from ...codec import JSON
 from ...stores.deliveries import Delivery, DeliveryStatus
 from ...times import from_millis, to_millis
+from ..damage import readable
 from .commands import Command, Flow, Script, Space, sortable, text
-from .damage import readable
 
 __all__ = ["Deliveries"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import abc
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 from ...errors import StoreCorruptError, StoreError, StoreUnavailableError
+from ...stores.implement import implement
 from .commands import Call, Flow
 
 __all__ = ["Client", "bound", "driver", "driver_async", "meaning"]
@@ -129,6 +129,4 @@ def bound(contract: Callable[[], S], flows: object, run: Callable[[Flow[Any]], A
 
         return call
 
-    base = cast("abc.ABCMeta", contract)
-    made = type(base)(f"Redis{base.__name__}", (base,), {name: primitive(name) for name in base.__abstractmethods__})
-    return cast("S", made())
+    return implement(contract, "Redis", primitive)

@@ -24,8 +24,8 @@ from ...stores.dead_letter_groups import (
 )
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import from_millis, to_millis
+from ..damage import readable
 from .commands import Flow, Script, Space
-from .damage import readable
 from .letter_queries import count, listed, read, tally, value_of
 
 __all__ = ["annotate", "groups"]

@@ -15,8 +15,8 @@ import attrs
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
+from ..damage import readable
 from .commands import Flow, Script, Space
-from .damage import readable
 
 __all__ = ["Row", "aged", "count", "listed", "over_time", "read", "tally", "value_of"]
 

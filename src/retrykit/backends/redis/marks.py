@@ -12,8 +12,8 @@ from typing import Final
 from ...machines import poison
 from ...stores.claims import ClaimRecord
 from ...times import from_millis, to_millis
+from ..damage import readable
 from .commands import Command
-from .damage import readable
 
 __all__ = ["PURGE_MARKS", "marking", "read_marks", "writes_marks"]
 

@@ -16,8 +16,8 @@ from ...codec import JSON
 from ...machines import redrive as machine
 from ...stores.redrives import AuditEntry, JobChange, RedriveJob
 from ...times import from_millis
+from ..damage import readable
 from .commands import Command, Flow, Script, Space, sortable, text
-from .damage import readable
 
 __all__ = ["Redrives"]
 

@@ -19,8 +19,8 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats
 from ...times import from_millis, to_millis
+from ..damage import DAMAGE
 from .commands import Flow, Script, Space, millis, text
-from .damage import DAMAGE
 
 __all__ = ["Retries"]
 

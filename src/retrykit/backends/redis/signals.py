@@ -9,8 +9,8 @@ from typing import cast
 from ... import codec
 from ...codec import JSON
 from ...stores.signals import SignalChange, Signals
+from ..damage import readable
 from .commands import Command, Flow, Space, text
-from .damage import readable
 
 __all__ = ["SignalRecords"]
 

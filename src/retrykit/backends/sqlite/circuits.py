@@ -13,8 +13,9 @@ from ...lease import Lease
 from ...machines import circuit
 from ...stores.circuits import Circuit, CircuitStore, Pause
 from ...times import from_millis, to_millis
+from ..damage import readable
 from .database import Operations
-from .rows import readable, text
+from .rows import text
 
 __all__ = ["Circuits"]
 

@@ -10,11 +10,11 @@ from typing import TypeVar, cast
 from ... import codec
 from ...codec import JSON
 from ...machines import claim as machine
-from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimState, ClaimStore, ClaimTerms, ReopenTerms
+from ...stores.claims import ClaimAnswer, ClaimRecord, ClaimStore, ClaimTerms, ReopenTerms
 from ...times import to_millis
+from ..damage import readable
 from .database import Operations
 from .marks import load_marks, purge_marks, save_marks
-from .rows import readable
 
 __all__ = ["Claims"]
 
@@ -115,6 +115,7 @@ R = TypeVar("R", ClaimRecord, ClaimRecord | None)
 def _save(db: sqlite3.Connection, now: datetime, before: ClaimRecord | None, record: R) -> R:
     """Store a record that has changed, and what the change says of its payload."""
     if record is not None and record is not before:
+        unsettled_at = machine.unsettled_at(record)
         db.execute(
             "INSERT INTO retrykit_claims (key, state, unsettled_at, settled_at, record) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (key) DO UPDATE SET state = excluded.state, unsettled_at = excluded.unsettled_at, "
@@ -122,22 +123,10 @@ def _save(db: sqlite3.Connection, now: datetime, before: ClaimRecord | None, rec
             (
                 record.key,
                 record.state.value,
-                _unsettled_at(record),
+                None if unsettled_at is None else to_millis(unsettled_at),
                 None if record.settled_at is None else to_millis(record.settled_at),
                 codec.encode(record.to_dict()).decode("ascii"),
             ),
         )
         save_marks(db, now, before, record)
     return record
-
-
-def _unsettled_at(record: ClaimRecord) -> int | None:
-    """Return when it will be time to find out about a send, in epoch milliseconds; None: there is nothing to find out, or it is a call."""
-    if record.is_call:
-        return None
-    if record.lease is not None:
-        held = record.state in (ClaimState.SENDING, ClaimState.UNKNOWN)
-        return to_millis(record.lease.deadline) if held else None
-    if record.state is not ClaimState.UNKNOWN:
-        return None
-    return 0 if record.not_before is None else to_millis(record.not_before)

@@ -11,8 +11,9 @@ from ... import codec
 from ...machines.status import FINAL
 from ...stores.deliveries import Delivery, DeliveryStatus, DeliveryStore
 from ...times import from_millis, to_iso, to_millis
+from ..damage import readable
 from .database import Operations
-from .rows import optional_text, readable, text
+from .rows import optional_text, text
 
 __all__ = ["Deliveries"]
 

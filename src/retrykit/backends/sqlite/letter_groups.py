@@ -21,9 +21,10 @@ from ...stores.dead_letter_groups import (
 )
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import from_millis, to_millis
+from ..damage import readable
 from .letter_rows import find, read
 from .letter_sums import breakdown, newest
-from .rows import optional_text, readable, text
+from .rows import optional_text, text
 
 __all__ = ["groups", "note_of", "write_note"]
 

@@ -13,8 +13,9 @@ from ...dead_letter import DeadLetter, DeadLetterState
 from ...errors import RetrykitError
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
+from ..damage import DAMAGE, readable
 from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND, SPANS
-from .rows import DAMAGE, Condition, between, equal, joined, optional_text, readable, text
+from .rows import Condition, between, equal, joined, optional_text, text
 from .spans import pieces, window
 
 __all__ = ["Found", "delete_oldest", "fill", "find", "insert", "is_unfilled", "read"]

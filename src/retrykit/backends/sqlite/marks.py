@@ -10,7 +10,8 @@ import attrs
 from ...machines import poison
 from ...stores.claims import ClaimRecord
 from ...times import from_millis, to_millis
-from .rows import readable, text
+from ..damage import readable
+from .rows import text
 
 __all__ = ["load_marks", "purge_marks", "save_marks"]
 

@@ -12,8 +12,8 @@ from ...codec import JSON
 from ...machines import redrive as machine
 from ...stores.redrives import AuditEntry, JobChange, RedriveJob, RedriveStore
 from ...times import to_millis
+from ..damage import readable
 from .database import Operations
-from .rows import readable
 
 __all__ = ["Redrives"]
 

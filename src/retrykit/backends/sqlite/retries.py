@@ -14,8 +14,9 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats, RetryStore
 from ...times import from_millis, later, to_millis
+from ..damage import DAMAGE
 from .database import Operations
-from .rows import DAMAGE, text
+from .rows import text
 
 __all__ = ["Retries"]
 

@@ -1,32 +1,17 @@
-"""How values stand in the tables, how conditions on them are written, and what a damaged row leads to."""
+"""How values stand in the tables, and how conditions on them are written."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
-from ...errors import StoreCorruptError
-
-__all__ = ["DAMAGE", "Condition", "Sql", "between", "equal", "joined", "optional_text", "readable", "text"]
+__all__ = ["Condition", "Sql", "between", "equal", "joined", "optional_text", "text"]
 
 Condition: TypeAlias = tuple[str, tuple[object, ...]]
 """A condition of a statement, made of our own names, and its values."""
 
 Sql: TypeAlias = tuple[str, tuple[object, ...]]
 """A statement, or a part of one, and its values."""
-
-DAMAGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a damaged row may run into."""
-
-
-@contextmanager
-def readable(what: str) -> Generator[None]:
-    """Turn whatever a damaged record leads to into the contract's error."""
-    try:
-        yield
-    except DAMAGE as error:
-        raise StoreCorruptError(f"{what} cannot be read: {error}") from error
 
 
 def text(value: str) -> str:

@@ -9,8 +9,8 @@ from typing import cast
 from ... import codec
 from ...codec import JSON
 from ...stores.signals import SignalChange, Signals, SignalStore
+from ..damage import readable
 from .database import Operations
-from .rows import readable
 
 __all__ = ["SQLiteSignals"]
 

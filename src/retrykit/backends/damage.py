@@ -1,4 +1,4 @@
-"""What a record that cannot be read leads to."""
+"""What a stored record that cannot be read leads to, whatever stores it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from ...errors import StoreCorruptError
+from ..errors import StoreCorruptError
 
 __all__ = ["DAMAGE", "readable"]
 
