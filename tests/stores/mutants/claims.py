@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import attrs
 
@@ -75,10 +75,10 @@ class TestLeaseThatCannotBeLong(Mutant):
 
 
 class WholeSeconds(_Claims):
-    def _keep(self, record: ClaimRecord | None) -> ClaimRecord | None:
-        if record is not None and record.not_before is not None:
+    def _kept(self, record: ClaimRecord, now: datetime) -> ClaimRecord:
+        if record.not_before is not None:
             record = attrs.evolve(record, not_before=record.not_before.replace(microsecond=0))
-        return super()._keep(record)
+        return super()._kept(record, now)
 
 
 class TestWaitInWholeSeconds(Mutant):

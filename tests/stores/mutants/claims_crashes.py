@@ -50,7 +50,7 @@ class LooksThenTakes(_Claims):
         with self._shared.locked() as now:
             record = self._records.get(key)
         gap()
-        return self._keep(machine.take_unknown(record, owner=owner, lease=lease, now=now))
+        return self._keep(machine.take_unknown(record, owner=owner, lease=lease, now=now), now)
 
 
 class TestVerificationThatReadsThenWrites(Mutant):
@@ -63,7 +63,7 @@ class ChecksThenSettles(_Claims):
         with self._shared.locked() as now:
             stored = self._records.get(record.key)
         gap()
-        return self._keep(machine.write(stored, record, token, delay=delay, now=now))
+        return self._keep(machine.write(stored, record, token, delay=delay, now=now), now)
 
 
 class TestSettlementThatReadsThenWrites(Mutant):
@@ -76,7 +76,7 @@ class ChecksThenRenews(_Claims):
         with self._shared.locked() as now:
             record = self._records.get(key)
         gap()
-        return self._keep(machine.renew(record, token, lease=lease, now=now))
+        return self._keep(machine.renew(record, token, lease=lease, now=now), now)
 
 
 class TestRenewalThatReadsThenWrites(Mutant):

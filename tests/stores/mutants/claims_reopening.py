@@ -427,3 +427,14 @@ class TestClaimThatForgetsTheLetter(Mutant):
         "test_dead_message_is_put_back_as_the_next_generation",
         "test_any_sequence_of_operations_is_answered_as_by_the_memory_store",
     )
+
+
+class TimelessLast(_Claims):
+    def _unsettled(self, limit: int) -> Sequence[str]:
+        keys = super()._unsettled(10**9)
+        return sorted(keys, key=lambda key: not (self._records[key].lease or self._records[key].not_before))[:limit]
+
+
+class TestReopenedMessageThatIsLookedAtLast(Mutant):
+    broken = TimelessLast
+    caught_by = ("test_reopened_message_that_may_have_been_sent_is_the_first_to_be_looked_at",)

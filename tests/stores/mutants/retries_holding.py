@@ -215,7 +215,7 @@ class TestBodyThatIsCut(Mutant):
 class NoEmptyAttributes(_Retries):
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> None:
         attributes = {name: value for name, value in message.attributes.items() if name and value}
-        super()._schedule(attrs.evolve(message, attributes=attributes), due_at, generation, version)
+        super()._schedule(Message(message.id, message.body, attributes), due_at, generation, version)
 
 
 class TestEmptyAttributesThatAreDropped(Mutant):
@@ -226,7 +226,7 @@ class TestEmptyAttributesThatAreDropped(Mutant):
 class ReplacesSurrogates(_Retries):
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> None:
         attributes = {name: value.encode("utf-8", "replace").decode() for name, value in message.attributes.items()}
-        super()._schedule(attrs.evolve(message, attributes=attributes), due_at, generation, version)
+        super()._schedule(Message(message.id, message.body, attributes), due_at, generation, version)
 
 
 class TestSurrogatesThatAreReplaced(Mutant):

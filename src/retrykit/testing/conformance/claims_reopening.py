@@ -148,6 +148,16 @@ class ClaimReopeningTests(StoreSuite[ClaimStore]):
         free = store.settle(machine.interrupted(answer.record), answer.record.seq)
         assert free is not None
 
+    def test_reopened_message_that_may_have_been_sent_is_the_first_to_be_looked_at(
+        self, store: ClaimStore, clock: SuiteClock
+    ) -> None:
+        """It waits for nothing, and somebody waits for it."""
+        sending(store, "a lapsed send")
+        clock.advance("1h")
+        buried(store, is_unsure=True)
+        store.reopen("k", _TERMS)
+        assert ["k", "a lapsed send"] == list(store.unsettled())
+
     def test_message_that_somebody_knows_was_not_sent_is_tried_again(self, store: ClaimStore) -> None:
         """Though nobody else knew."""
         buried(store, is_unsure=True)
