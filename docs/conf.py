@@ -42,10 +42,10 @@ doctest_global_setup = (
 trim_doctest_flags = True
 
 nitpick_ignore_regex = [
-    # Links into the documents of Python and Hypothesis would need their inventory, and so a network at build time.
+    # Links into the documents of Python, Hypothesis and psycopg would need their inventory, and so a network at build time.
     (
         r"py:.*",
-        r"(abc|asyncio|collections|contextlib|contextvars|datetime|email|enum|hypothesis|os|pathlib|random|smtplib|sqlite3|types|typing)\..*",
+        r"(abc|asyncio|collections|contextlib|contextvars|datetime|email|enum|hypothesis|os|pathlib|psycopg|random|smtplib|sqlite3|types|typing)\..*",
     ),
     (r"py:.*", r"retrykit\..*\.[A-Z]"),  # type variables have no page
     (r"py:.*", "|".join(name for name in dir(builtins) if not name.startswith("_"))),

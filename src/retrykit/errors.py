@@ -168,13 +168,17 @@ class StoreCorruptError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """A store was written by a newer retrykit than this one."""
+    """A store was written by a newer retrykit than this one, or has yet to be brought to this one's version."""
 
     def __init__(self, where: str, found: int, supported: int) -> None:
-        super().__init__(
-            f"{where} has schema version {found}, this retrykit reads versions up to {supported}; "
-            "upgrade retrykit, or open another store"
-        )
+        if found > supported:
+            super().__init__(
+                f"{where} has schema version {found}, this retrykit reads versions up to {supported}; "
+                "upgrade retrykit, or open another store"
+            )
+        else:
+            has = f"has schema version {found}" if found else "has no tables of retrykit's"
+            super().__init__(f"{where} {has}, this retrykit needs version {supported}; run: retrykit migrate --url ...")
         self.where = where
         self.found = found
         self.supported = supported

@@ -19,8 +19,11 @@ def pytest_collection_modifyitems(config, items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
-    sequences of operations do within transactions of the application's: the statements are the same as outside of them. The same
-    on a server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a thread.
+    sequences of operations do within transactions of the application's: the statements are the same as outside of them. What
+    PostgreSQL does with random sequences, each of which needs tables of its own, under trio, where its stores are the synchronous ones,
+    asynchronously, but for claims, retries and cancellations, and, but for the claims, within transactions of the application's. The
+    same on a Redis server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a
+    thread.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -37,8 +40,17 @@ def pytest_collection_modifyitems(config, items):
 
 def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
-    if item.path.name == "test_sqlite_joined_suites.py":
+    if item.path.name in ("test_sqlite_joined_suites.py", "test_postgres_joined_suites.py"):
+        is_claims = item.cls.__name__ == "TestJoinedClaims"
+        if item.path.name == "test_postgres_joined_suites.py" and (not is_claims or "many_" in item.name):
+            return True
         return "process" in item.name or item.name.startswith("test_any_")
+    if item.path.name == "test_postgres.py":
+        return (
+            item.name.startswith("test_any_")
+            or "[trio" in item.name
+            or ("process" in item.name and "asyncio" in item.name)
+        )
     is_long = "process" in item.name or item.name.startswith("test_any_")
     if item.path.name == "test_redis.py":
         return "trio" in item.name or ("asyncio" in item.name and is_long)

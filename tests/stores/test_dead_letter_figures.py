@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrykit.backends.sqlite.spans import pieces
+from retrykit.backends.spans import pieces
 from retrykit.errors import ConfigurationError
 from retrykit.failure import ErrorClass
 from retrykit.stores import DeadLetterGroup, DeadLetterQuery, GroupChange, GroupNote

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from retrykit.backends import MemoryBackend, open_async_backend, open_backend
 from retrykit.backends.doctor import diagnose
 from retrykit.backends.sqlite import SQLiteBackend
-from retrykit.errors import ConfigurationError
+from retrykit.errors import ConfigurationError, MissingExtraError
 
 ALLOWED = (
-    "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db' and 'redis://host:6379/0'"
+    "allowed are 'memory://', 'sqlite:///relative/file.db', 'sqlite:////absolute/file.db', 'postgresql://host/database' and "
+    "'redis://host:6379/0'"
 )
 
 
@@ -117,3 +119,13 @@ def test_sqlite_url_with_options_is_refused():
     """They would silently become part of the file's name."""
     with pytest.raises(ConfigurationError, match=r"has options; .*; for options use SQLiteBackend\(path, \.\.\.\)$"):
         open_backend("sqlite:///mail.db?synchronous=normal")
+
+
+@pytest.mark.parametrize("opener", [open_backend, open_async_backend], ids=["sync", "async"])
+def test_postgresql_url_without_its_extra_says_how_to_install_it(opener, monkeypatch):
+    """Nothing else of retrykit needs the driver."""
+    for name in [name for name in sys.modules if name.startswith("retrykit.backends.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'retrykit\[postgres\]'"):
+        opener("postgresql://host/database")

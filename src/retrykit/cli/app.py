@@ -15,6 +15,7 @@ from .dlq import dlq
 from .dlq_change import discard, edit, export, import_
 from .dlq_redrive import audit, plan, redrive, redrives
 from .doctor import doctor
+from .migrate import migrate
 from .output import Unusable
 from .pauses import pause, pauses, resume
 from .policy import lint, policy
@@ -64,6 +65,7 @@ for command in (
     dlq,
     doctor,
     lint,
+    migrate,
     pause,
     pauses,
     policy,

@@ -6,9 +6,12 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from datetime import datetime
 from os import PathLike
+from pathlib import Path
+from textwrap import dedent
 from types import TracebackType
 from typing import Final, Protocol, TypeAlias
 
@@ -234,11 +237,11 @@ class Database:
 
     def _migrate(self, db: sqlite3.Connection) -> None:
         """Bring the tables to this version; several processes may do so at the same time, and others may be writing."""
-        if self._version(db) == SCHEMA_VERSION:
+        if _version(db, self.path) == SCHEMA_VERSION:
             return
         try:
             db.execute("BEGIN IMMEDIATE")
-            for steps in MIGRATIONS[self._version(db) :]:
+            for steps in MIGRATIONS[_version(db, self.path) :]:
                 for step in steps:
                     if isinstance(step, str):
                         db.execute(step)
@@ -251,36 +254,64 @@ class Database:
                 db.execute("ROLLBACK")
             raise
 
-    def _version(self, db: sqlite3.Connection) -> int:
-        """Return the version of the tables, 0 when there are none.
-
-        Raises:
-            SchemaVersionError: they are newer than this code.
-            StoreCorruptError: they do not say.
-        """
-        if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'retrykit_schema'").fetchone():
-            return 0
-        (version,) = db.execute("SELECT version FROM retrykit_schema").fetchone() or (None,)
-        if not isinstance(version, int):
-            raise StoreCorruptError(f"{self.path} does not tell the version of its tables; restore it from a backup")
-        if version > SCHEMA_VERSION:
-            raise SchemaVersionError(self.path, version, SCHEMA_VERSION)
-        return version
-
     def translated(self, error: sqlite3.Error) -> StoreError:
         """Return the contract's error for one of the driver's."""
-        code = _primary_code(error)
-        if code in _CORRUPT:
-            return StoreCorruptError(
-                f"{self.path} is not a SQLite database or is damaged ({error}); "
-                "restore it from a backup, or move it away to start afresh"
-            )
-        if code in _UNAVAILABLE:
-            return StoreUnavailableError(
-                f"{self.path} cannot be used now: {error}; check that its folder exists and may be written, "
-                "that the disk is not full, and that no other process holds it"
-            )
-        return StoreError(f"{self.path}: {error}")
+        return translated(error, self.path)
+
+
+def translated(error: sqlite3.Error, path: str) -> StoreError:
+    """Return the contract's error for one of the driver's."""
+    code = _primary_code(error)
+    if code in _CORRUPT:
+        return StoreCorruptError(
+            f"{path} is not a SQLite database or is damaged ({error}); "
+            "restore it from a backup, or move it away to start afresh"
+        )
+    if code in _UNAVAILABLE:
+        return StoreUnavailableError(
+            f"{path} cannot be used now: {error}; check that its folder exists and may be written, "
+            "that the disk is not full, and that no other process holds it"
+        )
+    return StoreError(f"{path}: {error}")
+
+
+def _version(db: sqlite3.Connection, path: str) -> int:
+    """Return the version of the tables, 0 when there are none.
+
+    Raises:
+        SchemaVersionError: they are newer than this code.
+        StoreCorruptError: they do not say.
+    """
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'retrykit_schema'").fetchone():
+        return 0
+    (version,) = db.execute("SELECT version FROM retrykit_schema").fetchone() or (None,)
+    if not isinstance(version, int):
+        raise StoreCorruptError(f"{path} does not tell the version of its tables; restore it from a backup")
+    if version > SCHEMA_VERSION:
+        raise SchemaVersionError(path, version, SCHEMA_VERSION)
+    return version
+
+
+def planned_sqlite(path: Path) -> tuple[int, int, Sequence[str]]:
+    """Return the version of a file's tables, that of this code, and the statements between them.
+
+    Raises:
+        SchemaVersionError: the tables are of a newer version.
+        StoreError: they cannot be looked at.
+    """
+    found = 0
+    if path.exists():
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+                found = _version(db, str(path))
+        except sqlite3.Error as error:
+            raise translated(error, str(path)) from error
+    steps = [step for migration in MIGRATIONS[found:] for step in migration]
+    said = [
+        dedent(step).strip() if isinstance(step, str) else f"-- a step in Python: {step.__name__}" for step in steps
+    ]
+    end = [f"UPDATE retrykit_schema SET version = {SCHEMA_VERSION}"] if steps else []
+    return found, SCHEMA_VERSION, [*said, *end]
 
 
 def _primary_code(error: sqlite3.Error) -> int:

@@ -19,13 +19,13 @@ from ...stores.dead_letter_query import DeadLetterQuery
 from ...stores.dead_letters import DeadLetterPage, DeadLetterStore, Facet
 from ...times import from_millis, to_millis
 from ..cursors import read_cursor, write_cursor
+from ..spans import window
 from .database import Operation, Operations
 from .letter_groups import groups, note_of, write_note
 from .letter_rows import delete_oldest, fill, find, insert, is_unfilled, read
 from .letter_sums import add_up, add_up_when_due, breakdown, count, over_time
 from .letter_tables import DAY, HOUR, MINUTE
 from .rows import between, joined, text
-from .spans import window
 
 __all__ = ["DeadLetters"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ...stores.dead_letter_query import DeadLetterQuery
-from ...times import to_millis
+from ..stores.dead_letter_query import DeadLetterQuery
+from ..times import to_millis
 
 __all__ = ["Piece", "pieces", "window"]
 

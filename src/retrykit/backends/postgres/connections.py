@@ -1,0 +1,135 @@
+"""Connections to a server, where the caller gave its address and no pool: opened when they are needed, kept for the next one.
+
+No thread, no timer. A connection that the server has closed meanwhile is noticed before it is used; one that this process inherited
+from its parent is left to the parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, Generic, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+__all__ = ["AsyncConnections", "Connections"]
+
+_C = TypeVar("_C", psycopg.Connection[Any], psycopg.AsyncConnection[Any])
+
+_inherited: Final[list[object]] = []
+"""Connections of a parent process: closing them would end the parent's."""
+
+
+class _Idle(Generic[_C]):
+    """The connections of one process that nobody uses."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._connections: list[_C] = []
+
+    def take(self) -> _C | None:
+        """Return one that may be used, the last one first, or None."""
+        if self._pid != os.getpid():
+            _inherited.extend(self._connections)
+            self._pid, self._connections = os.getpid(), []
+        while self._connections:
+            db = self._connections.pop()
+            if _is_quiet(db):
+                return db
+            db.pgconn.finish()
+        return None
+
+    def give_back(self, db: _C) -> None:
+        """Keep one for the next, if it is of use."""
+        if db.closed or db.pgconn.transaction_status != TransactionStatus.IDLE:
+            db.pgconn.finish()
+        else:
+            self._connections.append(db)
+
+    def drain(self) -> list[_C]:
+        """Return all, and keep none."""
+        gone, self._connections = self._connections, []
+        return gone if self._pid == os.getpid() else []
+
+
+def _is_quiet(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Tell whether nothing has come on a connection at rest: what comes then is the server's goodbye."""
+    poll = select.poll()
+    poll.register(db.fileno(), select.POLLIN)
+    return not db.closed and not poll.poll(0)
+
+
+class Connections:
+    """Connections for synchronous callers, safe for many threads.
+
+    Args:
+        dsn: the address.
+        size: how many are open at once; who needs one more waits.
+    """
+
+    def __init__(self, dsn: str, size: int) -> None:
+        self._dsn: Final = dsn
+        self._size: Final = size
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._idle = _Idle[psycopg.Connection[Any]]()
+        self._free = threading.BoundedSemaphore(self._size)
+
+    @contextmanager
+    def connection(self) -> Generator[psycopg.Connection[Any]]:
+        """Lend a connection."""
+        if self._pid != os.getpid():
+            _inherited.append(self._idle)
+            self._begin()
+        idle, free = self._idle, self._free
+        with free:
+            db = idle.take()
+            if db is None:
+                db = psycopg.connect(self._dsn, autocommit=True, prepare_threshold=None)
+            try:
+                yield db
+            finally:
+                idle.give_back(db)
+
+    def close(self) -> None:
+        """Close those that nobody uses. Using a store afterwards opens new ones."""
+        for db in self._idle.drain():
+            db.close()
+
+
+class AsyncConnections:
+    """Connections for asynchronous callers under asyncio, all of one event loop.
+
+    Args:
+        dsn: the address.
+        size: how many are open at once; who needs one more waits.
+    """
+
+    def __init__(self, dsn: str, size: int) -> None:
+        self._dsn: Final = dsn
+        self._idle: Final = _Idle[psycopg.AsyncConnection[Any]]()
+        self._free: Final = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+        """Lend a connection."""
+        async with self._free:
+            db = self._idle.take()
+            if db is None:
+                db = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, prepare_threshold=None)
+            try:
+                yield db
+            finally:
+                self._idle.give_back(db)
+
+    async def aclose(self) -> None:
+        """Close those that nobody uses. Using a store afterwards opens new ones."""
+        for db in self._idle.drain():
+            await db.close()

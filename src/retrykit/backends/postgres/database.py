@@ -1,0 +1,250 @@
+"""The server: how operations run there, one short runner for each colour, and that the tables are those of this version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from ...clock import Clock, in_trio
+from ...errors import ConfigurationError
+from ...times import to_millis
+from .faults import is_conflict, translated
+from .schema import check, look, migrate
+from .statements import begin_of
+
+if TYPE_CHECKING:
+    from .statements import Flow, Row, Statement
+
+__all__ = ["AsyncDatabase", "AsyncPool", "Database", "Pool", "Schema", "drive", "drive_async"]
+
+T = TypeVar("T")
+
+_NAME: Final = re.compile(r"\bretrykit\b(?=\.|$)")
+_KNOWN: Final = 1000
+"""Statements that are kept in the form for the driver."""
+
+_LAST_TRY: Final = (False,) * 9 + (True,)
+"""For each try of an operation with whose transaction others interfere, whether it is the last."""
+
+
+class Pool(Protocol):
+    """What lends connections, as `psycopg_pool.ConnectionPool` does."""
+
+    def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        """Lend a connection for as long as the block runs."""
+        ...
+
+
+class AsyncPool(Protocol):
+    """What lends connections, as `psycopg_pool.AsyncConnectionPool` does."""
+
+    def connection(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
+        """Lend a connection for as long as the block runs."""
+        ...
+
+
+class Schema:
+    """Where the tables are, and by which clock.
+
+    Args:
+        name: of the schema, 1 to 63 bytes.
+        clock: where the time comes from; None: the server's.
+
+    Raises:
+        ConfigurationError: the name is not allowed.
+    """
+
+    def __init__(self, name: str, clock: Clock | None) -> None:
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode("utf-8", "replace")) <= 63:
+            raise ConfigurationError(f"the schema is {name!r}; allowed is printable text of 1 to 63 bytes")
+        self.name: Final = name
+        self.quoted: Final = '"' + name.replace('"', '""') + '"'
+        self._clock: Final = clock
+        self._sql: Final[dict[str, bytes]] = {}
+
+    def named(self, statement: str) -> str:
+        """Return a statement with the schema's name in it."""
+        return re.sub(_NAME, lambda _: self.quoted, statement)
+
+    def sql(self, statement: str) -> bytes:
+        """Return a statement, with the schema's name in it, for the driver, which reads a percent sign as the beginning of a value."""
+        known = self._sql.get(statement)
+        if known is None:
+            quoted = self.quoted.replace("%", "%%")
+            known = re.sub(_NAME, lambda _: quoted, statement).encode()
+            if len(self._sql) < _KNOWN:  # queries of dead letters come in many forms
+                self._sql[statement] = known
+        return known
+
+    def values(self, statement: Statement) -> Mapping[str, object]:
+        """Return the values of a statement, with the instant."""
+        return {**statement.values, "now": None if self._clock is None else to_millis(self._clock.now())}
+
+
+class Database:
+    """Operations for synchronous callers.
+
+    Args:
+        pool: what lends connections.
+        schema: where the tables are.
+    """
+
+    def __init__(self, pool: Pool, schema: Schema) -> None:
+        self._pool: Final = pool
+        self._schema: Final = schema
+        self._identity: str | None = None
+
+    def check(self) -> str:
+        """Make sure, once, that the tables are those of this version, and return what tells this schema from all others.
+
+        Raises:
+            SchemaVersionError: there are none, or they are of another one.
+        """
+        if self._identity is None:
+            self._identity = self._run(lambda: check(self._schema.name), None)
+        return self._identity
+
+    def found(self) -> int:
+        """Return the version of the tables, 0 where there are none."""
+        return self._run(lambda: look(self._schema.name), None)[0]
+
+    def migrate(self) -> int:
+        """Bring the tables to this version, and return the one they had.
+
+        Raises:
+            SchemaVersionError: they are of a newer version.
+        """
+        return self._run(lambda: migrate(self._schema.name), begin_of(migrate))
+
+    def run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
+        """Run an operation: each statement in a transaction of its own, or all in one.
+
+        Args:
+            operation: makes the flow; called again when other transactions were in the way.
+            begin: how the transaction begins, or None.
+        """
+        self.check()
+        return self._run(operation, begin)
+
+    def _run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
+        for last in _LAST_TRY:
+            try:
+                return self._try(operation(), begin)
+            except psycopg.Error as error:
+                if last or not is_conflict(error):
+                    raise translated(error, self._schema.name) from error
+        raise AssertionError
+
+    def _try(self, flow: Flow[T], begin: str | None) -> T:
+        with self._pool.connection() as db:
+            autocommit = db.autocommit
+            if not autocommit:
+                db.autocommit = True
+            cursor = psycopg.Cursor(db, row_factory=tuple_row)
+            try:
+                if begin:
+                    cursor.execute(begin.encode())
+                result = drive(cursor, flow, self._schema)
+                if begin:
+                    cursor.execute(b"COMMIT")
+                return result
+            finally:
+                if not db.closed:
+                    if db.pgconn.transaction_status != TransactionStatus.IDLE:
+                        db.rollback()
+                    if not autocommit:
+                        db.autocommit = False
+
+
+class AsyncDatabase:
+    """Operations for asynchronous callers under asyncio: as `Database`.
+
+    Args:
+        pool: what lends connections.
+        schema: where the tables are.
+    """
+
+    def __init__(self, pool: AsyncPool, schema: Schema) -> None:
+        self._pool: Final = pool
+        self._schema: Final = schema
+        self._identity: str | None = None
+
+    async def check(self) -> str:
+        """As `Database.check`.
+
+        Raises:
+            ConfigurationError: it is called under trio.
+        """
+        if in_trio():
+            raise ConfigurationError(
+                "AsyncPostgresBackend works under asyncio only, as its driver does; under trio use as_async(PostgresBackend(...))"
+            )
+        if self._identity is None:
+            self._identity = await self._run(lambda: check(self._schema.name), None)
+        return self._identity
+
+    async def run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
+        """Run an operation: each statement in a transaction of its own, or all in one."""
+        await self.check()
+        return await self._run(operation, begin)
+
+    async def _run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
+        for last in _LAST_TRY:
+            try:
+                return await self._try(operation(), begin)
+            except psycopg.Error as error:
+                if last or not is_conflict(error):
+                    raise translated(error, self._schema.name) from error
+        raise AssertionError
+
+    async def _try(self, flow: Flow[T], begin: str | None) -> T:
+        async with self._pool.connection() as db:
+            autocommit = db.autocommit
+            if not autocommit:
+                await db.set_autocommit(True)
+            cursor = psycopg.AsyncCursor(db, row_factory=tuple_row)
+            try:
+                if begin:
+                    await cursor.execute(begin.encode())
+                result = await drive_async(cursor, flow, self._schema)
+                if begin:
+                    await cursor.execute(b"COMMIT")
+                return result
+            finally:
+                if not db.closed:
+                    if db.pgconn.transaction_status != TransactionStatus.IDLE:
+                        await db.rollback()
+                    if not autocommit:
+                        await db.set_autocommit(False)
+
+
+def drive(cursor: psycopg.Cursor[Row], flow: Flow[T], schema: Schema) -> T:
+    """Execute the statements of an operation, and return its result."""
+    try:
+        statement = next(flow)
+        while True:
+            cursor.execute(schema.sql(statement.sql), schema.values(statement))
+            rows: Sequence[Row] = [] if cursor.rownumber is None else cursor.fetchall()
+            statement = flow.send(rows)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+async def drive_async(cursor: psycopg.AsyncCursor[Row], flow: Flow[T], schema: Schema) -> T:
+    """Execute the statements of an operation, and return its result."""
+    try:
+        statement = next(flow)
+        while True:
+            await cursor.execute(schema.sql(statement.sql), schema.values(statement))
+            rows: Sequence[Row] = [] if cursor.rownumber is None else await cursor.fetchall()
+            statement = flow.send(rows)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result

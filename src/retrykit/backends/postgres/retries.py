@@ -1,0 +1,124 @@
+"""The retry queue: what is due is taken as `FOR UPDATE SKIP LOCKED` in one statement, so that those who take never wait for each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
+
+import attrs
+
+from ... import codec
+from ...lease import Lease
+from ...message import Message
+from ...stores.retries import DueMessage, RetryStats
+from ...times import from_millis, later, to_millis
+from .records import DAMAGE
+from .statements import NOW, Flow, Statement, text
+
+__all__ = ["Retries"]
+
+_logger = logging.getLogger("retrykit.backends.postgres")
+
+_DAWN: Final = from_millis(0)
+_LAST: Final = to_millis(later(_DAWN, float("1e300")))
+
+_SCHEDULE: Final = """
+    INSERT INTO retrykit.retries AS entry (message_id, generation, version, due_at, ready_at, body, attributes)
+        VALUES (%(id)s, %(generation)s, %(version)s, %(due)s, %(due)s, %(body)s, %(attributes)s)
+    ON CONFLICT (message_id, generation) DO UPDATE SET due_at = excluded.due_at, ready_at = excluded.ready_at, lease_owner = NULL,
+        body = CASE WHEN excluded.version > entry.version THEN excluded.body ELSE entry.body END,
+        attributes = CASE WHEN excluded.version > entry.version THEN excluded.attributes ELSE entry.attributes END,
+        version = greatest(excluded.version, entry.version)
+    WHERE excluded.version > entry.version OR entry.lease_owner IS NOT NULL
+"""
+_CLAIM_DUE: Final = f"""
+    WITH the AS MATERIALIZED (SELECT {NOW} AS ms), taken AS MATERIALIZED (
+        SELECT message_id, generation FROM retrykit.retries WHERE ready_at <= (SELECT ms FROM the)
+        ORDER BY ready_at, message_id, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    UPDATE retrykit.retries AS entry
+        SET lease_owner = %(owner)s, token = DEFAULT, ready_at = least(the.ms + %(lease)s::bigint, %(last)s::bigint)
+        FROM taken, the WHERE entry.message_id = taken.message_id AND entry.generation = taken.generation
+    RETURNING entry.message_id, entry.generation, entry.due_at, entry.token, entry.ready_at, entry.body, entry.attributes
+"""
+_HELD: Final = "message_id = %(id)s AND generation = %(generation)s AND token = %(token)s AND lease_owner IS NOT NULL"
+_ACK: Final = f"DELETE FROM retrykit.retries WHERE {_HELD} RETURNING true"
+_RELEASE: Final = f"""
+    WITH the AS MATERIALIZED (SELECT least({NOW} + %(delay)s::bigint, %(last)s::bigint) AS ms)
+    UPDATE retrykit.retries SET lease_owner = NULL, due_at = the.ms, ready_at = the.ms FROM the WHERE {_HELD} RETURNING true
+"""
+_EXTEND: Final = f"UPDATE retrykit.retries SET ready_at = least({NOW} + %(lease)s::bigint, %(last)s::bigint) WHERE {_HELD} RETURNING ready_at"
+_STATS: Final = f"""
+    SELECT count(*), count(*) FILTER (WHERE lease_owner IS NOT NULL), count(*) FILTER (WHERE ready_at <= the.ms), min(ready_at)
+    FROM (SELECT {NOW} AS ms) AS the LEFT JOIN retrykit.retries ON true WHERE message_id IS NOT NULL
+"""
+
+
+def _millis(delay: float) -> int:
+    return to_millis(later(_DAWN, delay))
+
+
+class Retries:
+    """The retry queue."""
+
+    def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> Flow[None]:
+        values = {
+            "id": message.id,
+            "generation": generation,
+            "version": version,
+            "due": to_millis(due_at),
+            "body": message.body,
+            "attributes": codec.encode(dict(message.attributes)).decode("ascii"),
+        }
+        yield Statement(_SCHEDULE, values)
+
+    def _claim_due(self, limit: int, owner: str, lease: float) -> Flow[Sequence[DueMessage]]:
+        values = {"limit": limit, "owner": text(owner), "lease": _millis(lease), "last": _LAST}
+        rows = yield Statement(_CLAIM_DUE, values)
+        due: list[DueMessage] = []
+        for row in rows:
+            try:
+                due.append(_due(owner, *row))
+            except DAMAGE as error:  # it must not hold up the others; it stays, and is reported at each of its turns
+                _logger.error(  # noqa: TRY400 - the traceback tells nothing more
+                    "the waiting message %r cannot be read: %s; it stays in the retry queue, and its row has to be "
+                    "repaired by hand",
+                    row[0],
+                    error,
+                )
+        due.sort(key=lambda entry: (entry.due_at, entry.message.id, entry.generation))
+        return due
+
+    def _ack(self, due: DueMessage) -> Flow[bool]:
+        return bool((yield Statement(_ACK, _held(due))))
+
+    def _release(self, due: DueMessage, delay: float) -> Flow[bool]:
+        return bool((yield Statement(_RELEASE, {**_held(due), "delay": _millis(delay), "last": _LAST})))
+
+    def _extend(self, due: DueMessage, lease: float) -> Flow[DueMessage | None]:
+        rows = yield Statement(_EXTEND, {**_held(due), "lease": _millis(lease), "last": _LAST})
+        return attrs.evolve(due, lease=attrs.evolve(due.lease, deadline=from_millis(rows[0][0]))) if rows else None
+
+    def _cancel(self, message_id: str) -> Flow[bool]:
+        sql = "DELETE FROM retrykit.retries WHERE message_id = %(id)s RETURNING true"
+        return bool((yield Statement(sql, {"id": message_id})))
+
+    def _stats(self) -> Flow[RetryStats]:
+        ((total, leased, due, first),) = yield Statement(_STATS)
+        return RetryStats(
+            waiting=total - leased, leased=leased, due=due, next_due_at=None if first is None else from_millis(first)
+        )
+
+
+def _held(due: DueMessage) -> Mapping[str, object]:
+    return {"id": due.message.id, "generation": due.generation, "token": due.lease.token}
+
+
+def _due(
+    owner: str, message_id: str, generation: int, due_at: int, token: int, until: int, body: bytes, attributes: str
+) -> DueMessage:
+    known = cast("Mapping[str, Any]", codec.decode(attributes))
+    message = Message(message_id, body, known, max_payload=len(body))
+    lease = Lease(owner, token, from_millis(until))
+    return DueMessage(message=message, generation=generation, due_at=from_millis(due_at), lease=lease)
