@@ -20,6 +20,7 @@ from ...stores.circuits import AsyncCircuitStore, CircuitStore
 from ...stores.claims import AsyncClaimStore, ClaimStore
 from ...stores.dead_letters import AsyncDeadLetterStore, DeadLetterStore
 from ...stores.deliveries import AsyncDeliveryStore, DeliveryStore
+from ...stores.implement import implement
 from ...stores.redrives import AsyncRedriveStore, RedriveStore
 from ...stores.retries import AsyncRetryStore, RetryStore
 from ...stores.signals import AsyncSignalStore, SignalStore
@@ -61,9 +62,7 @@ def _store(contract: Callable[[], S], operations: object, run: Callable[..., Any
 
         return forwarded
 
-    base = cast("Any", contract)
-    made = type(base)(f"Postgres{base.__name__}", (base,), {name: forward(name) for name in base.__abstractmethods__})
-    return cast("S", made())
+    return implement(contract, "Postgres", forward)
 
 
 class _Stores:

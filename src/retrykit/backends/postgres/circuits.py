@@ -11,7 +11,8 @@ from ...lease import Lease
 from ...machines import circuit
 from ...stores.circuits import Circuit, Pause
 from ...times import from_millis, to_millis
-from .records import Records, readable
+from ..damage import readable
+from .records import Records
 from .statements import NOW, Flow, Statement
 
 __all__ = ["Circuits"]

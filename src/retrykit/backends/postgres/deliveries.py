@@ -11,7 +11,8 @@ from ... import codec
 from ...message import MAX_ID_LENGTH
 from ...stores.deliveries import Delivery, DeliveryStatus
 from ...times import from_millis, to_millis
-from .records import Records, readable
+from ..damage import readable
+from .records import Records
 from .statements import Flow, Statement, text
 
 __all__ = ["Deliveries"]

@@ -17,7 +17,7 @@ from ...decision import DispositionKind
 from ...machines import poison
 from ...stores.claims import ClaimRecord
 from ...times import from_millis, to_millis
-from .records import readable
+from ..damage import readable
 from .statements import Statement, text
 
 __all__ = ["CLEARED", "FORGOTTEN", "KNOWN", "cleared_by", "depends", "digest", "noted", "read"]

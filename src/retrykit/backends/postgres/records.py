@@ -6,30 +6,17 @@ the one that was read; otherwise it is read again. So no transaction is held ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
-from ...errors import StoreCorruptError
 from ...times import from_millis
+from ..damage import readable
 from .statements import NOW, Flow, Statement
 
-__all__ = ["DAMAGE", "Records", "readable"]
+__all__ = ["Records"]
 
 R = TypeVar("R")
-
-DAMAGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a damaged row may run into."""
-
-
-@contextmanager
-def readable(what: str) -> Generator[None]:
-    """Turn whatever a damaged record leads to into the contract's error."""
-    try:
-        yield
-    except DAMAGE as error:
-        raise StoreCorruptError(f"{what} cannot be read: {error}") from error
 
 
 class Records(Generic[R]):

@@ -9,7 +9,8 @@ from ... import codec
 from ...machines import redrive as machine
 from ...stores.redrives import AuditEntry, JobChange, RedriveJob
 from ...times import to_millis
-from .records import Records, readable
+from ..damage import readable
+from .records import Records
 from .statements import Flow, Statement, atomic
 
 __all__ = ["Redrives"]

@@ -14,7 +14,7 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats
 from ...times import from_millis, later, to_millis
-from .records import DAMAGE
+from ..damage import DAMAGE
 from .statements import NOW, Flow, Statement, text
 
 __all__ = ["Retries"]
