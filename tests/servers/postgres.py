@@ -13,11 +13,13 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import psycopg
 
 from retrykit.backends.postgres import PostgresBackend
+from retrykit.backends.postgres.connections import Connections
 
 _VARIABLE = "RETRYKIT_TEST_POSTGRES"
 _NOBODY = 65534
@@ -37,6 +39,12 @@ _SETTINGS = {
 def dsn() -> str:
     """Return where the server is; start it if need be."""
     return os.environ.get(_VARIABLE) or Server().dsn
+
+
+@cache
+def pool() -> Connections:
+    """Return connections that the tests of this process and its forked children share: a new one takes longer than most tests."""
+    return Connections(dsn(), 200)
 
 
 def _binaries() -> Path:
@@ -146,6 +154,7 @@ class Schemas:
     def __init__(self) -> None:
         self._free: list[str] = []
         self._used: list[str] = []
+        self._tables: list[str] = []
         self._made = 0
 
     def at(self, folder: Path) -> str:
@@ -175,12 +184,13 @@ class Schemas:
         self._used = []
 
     def _empty(self, schema: str) -> None:
-        with psycopg.connect(dsn(), autocommit=True) as db:
-            db.execute("SET session_replication_role = replica")  # no triggers
-            rows = db.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'versions'", [schema]
-            )
-            db.execute("; ".join(f'DELETE FROM "{schema}".{table}' for (table,) in rows))
+        with pool().connection() as db:
+            if not self._tables:
+                rows = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema])
+                self._tables = [table for (table,) in rows if table != "versions"]
+            deletions = "; ".join(f'DELETE FROM "{schema}".{table}' for table in self._tables)
+            # without triggers, which keep the audit log
+            db.execute(f"BEGIN; SET LOCAL session_replication_role = replica; {deletions}; COMMIT".encode())
 
 
 schemas = Schemas()

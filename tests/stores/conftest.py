@@ -19,11 +19,13 @@ def pytest_collection_modifyitems(config, items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
-    sequences of operations do within transactions of the application's: the statements are the same as outside of them. What
-    PostgreSQL does with random sequences, each of which needs tables of its own, under trio, where its stores are the synchronous ones,
-    asynchronously, but for claims, retries and cancellations, and, but for the claims, within transactions of the application's. The
+    sequences of operations do within transactions of the application's: the statements are the same as outside of them. The
     same on a Redis server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a
     thread.
+
+    Of PostgreSQL all random sequences; all of trio, for the same reason; and what is the same flow of statements as in the plain
+    synchronous suites: from asynchronous code all but cancellations and the suites in `_DRIVEN`, within transactions of the
+    application's all but these.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -40,23 +42,30 @@ def pytest_collection_modifyitems(config, items):
 
 def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
-    if item.path.name in ("test_sqlite_joined_suites.py", "test_postgres_joined_suites.py"):
-        is_claims = item.cls.__name__ == "TestJoinedClaims"
-        if item.path.name == "test_postgres_joined_suites.py" and (not is_claims or "many_" in item.name):
-            return True
+    if item.path.name == "test_sqlite_joined_suites.py":
         return "process" in item.name or item.name.startswith("test_any_")
-    if item.path.name == "test_postgres.py":
-        return (
-            item.name.startswith("test_any_")
-            or "[trio" in item.name
-            or ("process" in item.name and "asyncio" in item.name)
-        )
+    if item.path.name in ("test_postgres.py", "test_postgres_joined_suites.py"):
+        return is_for_soaks_of_postgres(item)
     is_long = "process" in item.name or item.name.startswith("test_any_")
     if item.path.name == "test_redis.py":
         return "trio" in item.name or ("asyncio" in item.name and is_long)
     if item.path.name == "test_redis_6.py":
         return is_long
     return "process" in item.name and "trio" in item.name
+
+
+_DRIVEN = ("TestAsyncRetries", "TestAsyncSignals", "TestJoinedRetries", "TestJoinedSignals")
+"""Suites that run each kind of flow: one statement, several, and changes that are tried again."""
+
+
+def is_for_soaks_of_postgres(item):
+    """Tell whether a test of the suites on PostgreSQL is left to a soak."""
+    suite = item.cls.__name__
+    if item.name.startswith("test_any_") or "[trio" in item.name:
+        return True
+    if suite.startswith(("TestAsync", "TestJoined")):
+        return "process" in item.name or (suite not in _DRIVEN and "cancelled" not in item.name)
+    return False
 
 
 def drive_asyncio(fn, *args, **kwargs):

@@ -35,7 +35,7 @@ class Postgres:
         postgres.schemas.give_back()
 
     def make_store(self, place: Place) -> Backend:
-        return PostgresBackend(postgres.dsn(), schema=postgres.schemas.at(place.folder), clock=place.clock)
+        return PostgresBackend(postgres.pool(), schema=postgres.schemas.at(place.folder), clock=place.clock)
 
 
 class AsyncPostgres(Postgres):

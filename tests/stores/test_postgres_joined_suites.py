@@ -16,6 +16,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from retrykit.backends.postgres import PostgresBackend
+from retrykit.stores.implement import implement
 from retrykit.testing.conformance import (
     CircuitStoreSuite,
     ClaimStoreSuite,
@@ -35,7 +36,7 @@ class Application:
     """A backend that makes each operation in a transaction on the calling thread's own connection."""
 
     def __init__(self, place: Place) -> None:
-        self._backend = PostgresBackend(postgres.dsn(), schema=postgres.schemas.at(place.folder), clock=place.clock)
+        self._backend = PostgresBackend(postgres.pool(), schema=postgres.schemas.at(place.folder), clock=place.clock)
         self._local = threading.local()
         self._opened: list[psycopg.Connection] = []
         for name, contract in CONTRACTS.items():
@@ -56,8 +57,7 @@ class Application:
 
             return forwarded
 
-        primitives = {primitive: forward(primitive) for primitive in contract.__abstractmethods__}
-        return type(contract)(f"Joined{contract.__name__}", (contract,), primitives)()
+        return implement(contract, "Joined", forward)
 
     def close(self) -> None:
         for db in self._opened:
