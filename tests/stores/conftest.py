@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config, items):
 
     Of PostgreSQL all random sequences; all of trio, for the same reason; and what is the same flow of statements as in the plain
     synchronous suites: from asynchronous code all but cancellations and the suites in `_DRIVEN`, within transactions of the
-    application's all but these.
+    application's all but these; and what of the dead letters is added to the sums is once some of it, in soaks also all or none.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -61,7 +61,7 @@ _DRIVEN = ("TestAsyncRetries", "TestAsyncSignals", "TestJoinedRetries", "TestJoi
 def is_for_soaks_of_postgres(item):
     """Tell whether a test of the suites on PostgreSQL is left to a soak."""
     suite = item.cls.__name__
-    if item.name.startswith("test_any_") or "[trio" in item.name:
+    if item.name.startswith("test_any_") or "[trio" in item.name or "AddedUp" in suite:
         return True
     if suite.startswith(("TestAsync", "TestJoined")):
         return "process" in item.name or (suite not in _DRIVEN and "cancelled" not in item.name)

@@ -53,19 +53,32 @@ class TestCircuits(Postgres, CircuitStoreSuite): ...
 class TestAsyncCircuits(AsyncPostgres, CircuitStoreSuite): ...
 
 
-class TestDeadLetters(Postgres, DeadLetterStoreSuite): ...
+class AddedUp(Postgres):
+    """As after thousands of writes, of which the sums hold some."""
 
-
-class TestAsyncDeadLetters(AsyncPostgres, DeadLetterStoreSuite): ...
-
-
-class TestDeadLettersAddedUpAtOnce(Postgres, DeadLetterStoreSuite):
-    """As after thousands of writes: the sums hold all of them."""
+    looks = 2
+    """Writes after which all that there is is added to the sums."""
 
     @pytest.fixture(autouse=True)
     def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(dead_letters, "_LOOKS", 1)
+        monkeypatch.setattr(dead_letters, "_LOOKS", self.looks)
         monkeypatch.setattr(dead_letters, "_ENOUGH", 1)
+
+
+class TestDeadLetters(AddedUp, DeadLetterStoreSuite): ...
+
+
+class TestDeadLettersAddedUpAtOnce(AddedUp, DeadLetterStoreSuite):
+    """The sums hold all of them."""
+
+    looks = 1
+
+
+class TestDeadLettersNotAddedUp(Postgres, DeadLetterStoreSuite):
+    """The sums hold none yet."""
+
+
+class TestAsyncDeadLetters(AsyncPostgres, DeadLetterStoreSuite): ...
 
 
 class TestDeliveries(Postgres, DeliveryStoreSuite): ...
