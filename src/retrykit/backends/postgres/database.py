@@ -21,7 +21,7 @@ from .statements import begin_of
 if TYPE_CHECKING:
     from .statements import Flow, Row, Statement
 
-__all__ = ["AsyncDatabase", "AsyncPool", "Database", "Pool", "Schema", "drive", "drive_async"]
+__all__ = ["AsyncDatabase", "AsyncPool", "Database", "Pool", "Schema", "drive", "drive_async", "is_busy"]
 
 T = TypeVar("T")
 
@@ -155,7 +155,9 @@ class Database:
                     cursor.execute(b"COMMIT")
                 return result
             finally:
-                if not db.closed:
+                if is_busy(db):
+                    db.close()
+                elif not db.closed:
                     if db.pgconn.transaction_status != TransactionStatus.IDLE:
                         db.rollback()
                     if not autocommit:
@@ -217,11 +219,18 @@ class AsyncDatabase:
                     await cursor.execute(b"COMMIT")
                 return result
             finally:
-                if not db.closed:
+                if is_busy(db):
+                    await db.close()
+                elif not db.closed:
                     if db.pgconn.transaction_status != TransactionStatus.IDLE:
                         await db.rollback()
                     if not autocommit:
                         await db.set_autocommit(False)
+
+
+def is_busy(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Tell whether a connection takes no command any more: a signal's handler raised while an answer was waited for."""
+    return db.pgconn.transaction_status == TransactionStatus.ACTIVE
 
 
 def drive(cursor: psycopg.Cursor[Row], flow: Flow[T], schema: Schema) -> T:

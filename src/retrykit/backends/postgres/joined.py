@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from ...errors import ConfigurationError
-from .database import AsyncDatabase, Database, Schema, drive, drive_async
+from .database import AsyncDatabase, Database, Schema, drive, drive_async, is_busy
 from .faults import translated
 from .schema import check
 from .statements import Flow
@@ -89,7 +89,9 @@ class Joined:
             cursor.execute(_KEEP)
             return result
         except BaseException as error:
-            if not db.closed:
+            if is_busy(db):
+                db.close()  # and with it the transaction, which could not go on
+            elif not db.closed:
                 if was_open:
                     cursor.execute(_UNDO)
                 else:
@@ -126,7 +128,9 @@ class AsyncJoined:
             await cursor.execute(_KEEP)
             return result
         except BaseException as error:
-            if not db.closed:
+            if is_busy(db):
+                await db.close()  # and with it the transaction, which could not go on
+            elif not db.closed:
                 if was_open:
                     await cursor.execute(_UNDO)
                 else:
