@@ -26,6 +26,7 @@ __all__ = [
     "GroupNote",
     "GroupOrder",
     "group_letters",
+    "group_of",
     "page_of_groups",
     "read_group_cursor",
     "write_group_cursor",
@@ -171,18 +172,55 @@ def _group(
     fingerprint: str, letters: Sequence[DeadLetter], matching: Sequence[DeadLetter], note: GroupNote, now: datetime
 ) -> DeadLetterGroup:
     died = [letter.dead_lettered_at for letter in letters]
-    last = letters[0]
+    return group_of(
+        fingerprint,
+        letters[0],
+        note,
+        now,
+        counts=dict(Counter(letter.state for letter in letters)),
+        first_seen=min(died),
+        last_seen=max(died),
+        matching=len(matching),
+        letter_ids=tuple(letter.id for letter in matching[:SAMPLES]),
+    )
+
+
+def group_of(
+    fingerprint: str,
+    last: DeadLetter,
+    note: GroupNote,
+    now: datetime,
+    *,
+    counts: Mapping[DeadLetterState, int],
+    first_seen: datetime,
+    last_seen: datetime,
+    matching: int,
+    letter_ids: tuple[str, ...],
+) -> DeadLetterGroup:
+    """Return a group as it stands at an instant.
+
+    Args:
+        fingerprint: of the group, as the store gives it.
+        last: the letter of the group that was put last.
+        note: what was noted of the group.
+        now: by the store's clock.
+        counts: as in the group, like all that follow.
+        first_seen: when the first letter died.
+        last_seen: when the last one died.
+        matching: how many letters the query takes in.
+        letter_ids: of these the ones put last, the last one first.
+    """
     return DeadLetterGroup(
         fingerprint=fingerprint,
         error_class=last.error_class,
         error_code=last.error_code,
         provider=last.provider,
         error_message=last.error_message,
-        counts=dict(Counter(letter.state for letter in letters)),
-        first_seen=min(died),
-        last_seen=max(died),
-        matching=len(matching),
-        letter_ids=tuple(letter.id for letter in matching[:SAMPLES]),
+        counts=counts,
+        first_seen=first_seen,
+        last_seen=last_seen,
+        matching=matching,
+        letter_ids=letter_ids,
         **attrs.asdict(attrs.evolve(note, muted=note.is_muted(now))),
     )
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ...clock import Clock
-from ...errors import MissingExtraError
 from ...stores.backend import AsyncBackend, Backend
 from ...stores.circuits import AsyncCircuitStore, CircuitStore
 from ...stores.claims import AsyncClaimStore, ClaimStore
@@ -24,12 +23,6 @@ from ...stores.implement import implement
 from ...stores.redrives import AsyncRedriveStore, RedriveStore
 from ...stores.retries import AsyncRetryStore, RetryStore
 from ...stores.signals import AsyncSignalStore, SignalStore
-
-try:
-    import psycopg
-except ModuleNotFoundError as error:
-    raise MissingExtraError("postgres", "psycopg") from error
-
 from .circuits import Circuits
 from .claims import Claims
 from .connections import AsyncConnections, Connections
@@ -41,6 +34,9 @@ from .redrives import Redrives
 from .retries import Retries
 from .signals import PostgresSignals
 from .statements import begin_of
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = ["AsyncPostgresBackend", "PostgresBackend"]
 
@@ -104,6 +100,7 @@ class PostgresBackend(_Stores):
     Raises:
         StoreUnavailableError: the server cannot be reached, or may only be read.
         SchemaVersionError: there are no tables, or they are of another version.
+        MissingExtraError: psycopg is not installed.
         ConfigurationError: a value is not allowed, the server is older than PostgreSQL 14, or the database is not UTF8.
     """
 
@@ -174,6 +171,7 @@ class AsyncPostgresBackend(_AsyncStores):
 
     Raises:
         ConfigurationError: a value is not allowed.
+        MissingExtraError: psycopg is not installed.
     """
 
     def __init__(self, pool_or_dsn: AsyncPool | str, *, schema: str = "retrykit", clock: Clock | None = None) -> None:

@@ -12,17 +12,27 @@ import select
 import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-import psycopg
-from psycopg.pq import TransactionStatus
+from ...errors import MissingExtraError
 
-__all__ = ["AsyncConnections", "Connections"]
+if TYPE_CHECKING:
+    import psycopg
 
-_C = TypeVar("_C", psycopg.Connection[Any], psycopg.AsyncConnection[Any])
+__all__ = ["AsyncConnections", "Connections", "is_idle"]
+
+_C = TypeVar("_C", "psycopg.Connection[Any]", "psycopg.AsyncConnection[Any]")
 
 _inherited: Final[list[object]] = []
 """Connections of a parent process: closing them would end the parent's."""
+
+
+def _need_driver() -> None:
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("postgres", "psycopg") from error
+    del psycopg
 
 
 class _Idle(Generic[_C]):
@@ -46,7 +56,7 @@ class _Idle(Generic[_C]):
 
     def give_back(self, db: _C) -> None:
         """Keep one for the next, if it is of use."""
-        if db.closed or db.pgconn.transaction_status != TransactionStatus.IDLE:
+        if db.closed or not is_idle(db):
             db.pgconn.finish()
         else:
             self._connections.append(db)
@@ -55,6 +65,13 @@ class _Idle(Generic[_C]):
         """Return all, and keep none."""
         gone, self._connections = self._connections, []
         return gone if self._pid == os.getpid() else []
+
+
+def is_idle(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Tell whether a connection is in no transaction, and waits for no answer."""
+    from psycopg.pq import TransactionStatus
+
+    return db.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 def _is_quiet(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
@@ -70,16 +87,20 @@ class Connections:
     Args:
         dsn: the address.
         size: how many are open at once; who needs one more waits.
+
+    Raises:
+        MissingExtraError: the driver is not installed.
     """
 
     def __init__(self, dsn: str, size: int) -> None:
+        _need_driver()
         self._dsn: Final = dsn
         self._size: Final = size
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._idle = _Idle[psycopg.Connection[Any]]()
+        self._idle: _Idle[psycopg.Connection[Any]] = _Idle()
         self._free = threading.BoundedSemaphore(self._size)
 
     @contextmanager
@@ -88,6 +109,8 @@ class Connections:
         if self._pid != os.getpid():
             _inherited.append(self._idle)
             self._begin()
+        import psycopg
+
         idle, free = self._idle, self._free
         with free:
             db = idle.take()
@@ -110,16 +133,22 @@ class AsyncConnections:
     Args:
         dsn: the address.
         size: how many are open at once; who needs one more waits.
+
+    Raises:
+        MissingExtraError: the driver is not installed.
     """
 
     def __init__(self, dsn: str, size: int) -> None:
+        _need_driver()
         self._dsn: Final = dsn
-        self._idle: Final = _Idle[psycopg.AsyncConnection[Any]]()
+        self._idle: Final[_Idle[psycopg.AsyncConnection[Any]]] = _Idle()
         self._free: Final = asyncio.Semaphore(size)
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
         """Lend a connection."""
+        import psycopg
+
         async with self._free:
             db = self._idle.take()
             if db is None:

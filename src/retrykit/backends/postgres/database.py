@@ -7,21 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
-
 from ...clock import Clock, in_trio
 from ...errors import ConfigurationError
 from ...times import to_millis
+from .connections import is_idle
 from .faults import is_conflict, translated
 from .schema import check, look, migrate
 from .statements import begin_of
 
 if TYPE_CHECKING:
+    import psycopg
+
     from .statements import Flow, Row, Statement
 
-__all__ = ["AsyncDatabase", "AsyncPool", "Database", "Pool", "Schema", "drive", "drive_async", "is_busy"]
+__all__ = [
+    "AsyncDatabase",
+    "AsyncPool",
+    "Database",
+    "Pool",
+    "Schema",
+    "drive",
+    "drive_async",
+    "is_busy",
+    "plain_async_cursor",
+    "plain_cursor",
+]
 
 T = TypeVar("T")
 
@@ -133,6 +143,8 @@ class Database:
         return self._run(operation, begin)
 
     def _run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
+        import psycopg
+
         for last in _LAST_TRY:
             try:
                 return self._try(operation(), begin)
@@ -146,7 +158,7 @@ class Database:
             autocommit = db.autocommit
             if not autocommit:
                 db.autocommit = True
-            cursor = psycopg.Cursor(db, row_factory=tuple_row)
+            cursor = plain_cursor(db)
             try:
                 if begin:
                     cursor.execute(begin.encode())
@@ -158,7 +170,7 @@ class Database:
                 if is_busy(db):
                     db.close()
                 elif not db.closed:
-                    if db.pgconn.transaction_status != TransactionStatus.IDLE:
+                    if not is_idle(db):
                         db.rollback()
                     if not autocommit:
                         db.autocommit = False
@@ -197,6 +209,8 @@ class AsyncDatabase:
         return await self._run(operation, begin)
 
     async def _run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
+        import psycopg
+
         for last in _LAST_TRY:
             try:
                 return await self._try(operation(), begin)
@@ -210,7 +224,7 @@ class AsyncDatabase:
             autocommit = db.autocommit
             if not autocommit:
                 await db.set_autocommit(True)
-            cursor = psycopg.AsyncCursor(db, row_factory=tuple_row)
+            cursor = plain_async_cursor(db)
             try:
                 if begin:
                     await cursor.execute(begin.encode())
@@ -222,7 +236,7 @@ class AsyncDatabase:
                 if is_busy(db):
                     await db.close()
                 elif not db.closed:
-                    if db.pgconn.transaction_status != TransactionStatus.IDLE:
+                    if not is_idle(db):
                         await db.rollback()
                     if not autocommit:
                         await db.set_autocommit(False)
@@ -230,7 +244,25 @@ class AsyncDatabase:
 
 def is_busy(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Tell whether a connection takes no command any more: a signal's handler raised while an answer was waited for."""
+    from psycopg.pq import TransactionStatus
+
     return db.pgconn.transaction_status == TransactionStatus.ACTIVE
+
+
+def plain_cursor(db: psycopg.Connection[Any]) -> psycopg.Cursor[Row]:
+    """Return a cursor as we want it, whatever the connection makes for the application."""
+    import psycopg
+    from psycopg.rows import tuple_row
+
+    return psycopg.Cursor(db, row_factory=tuple_row)
+
+
+def plain_async_cursor(db: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[Row]:
+    """As `plain_cursor`."""
+    import psycopg
+    from psycopg.rows import tuple_row
+
+    return psycopg.AsyncCursor(db, row_factory=tuple_row)
 
 
 def drive(cursor: psycopg.Cursor[Row], flow: Flow[T], schema: Schema) -> T:

@@ -8,17 +8,16 @@ rolled back while anything of the application's is in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
-import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...errors import ConfigurationError
-from .database import AsyncDatabase, Database, Schema, drive, drive_async, is_busy
+from .database import AsyncDatabase, Database, Schema, drive, drive_async, is_busy, plain_async_cursor, plain_cursor
 from .faults import translated
 from .schema import check
 from .statements import Flow
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = ["AsyncJoined", "Joined"]
 
@@ -35,6 +34,8 @@ def _check(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     Raises:
         ConfigurationError: the connection is closed, its transaction has failed, or none is open and the driver opens none.
     """
+    from psycopg.pq import TransactionStatus
+
     status = db.info.transaction_status
     if db.closed:
         raise ConfigurationError("the connection is closed; give an open one")
@@ -66,6 +67,8 @@ class Joined:
     """
 
     def __init__(self, database: Database, schema: Schema, connection: psycopg.Connection[Any]) -> None:
+        import psycopg
+
         if not isinstance(connection, psycopg.Connection):
             raise ConfigurationError(f"the connection is a {type(connection)!r}; allowed is a psycopg.Connection")
         self._database: Final = database
@@ -75,11 +78,13 @@ class Joined:
 
     def run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
         """Run an operation within the application's transaction."""
+        import psycopg
+
         del begin  # it has begun
         there = "" if self._is_checked else self._database.check()
         db = self._connection
         was_open = _check(db)
-        cursor = psycopg.Cursor(db, row_factory=tuple_row)
+        cursor = plain_cursor(db)
         try:
             cursor.execute(_SAVE)
             if not self._is_checked:
@@ -105,6 +110,8 @@ class AsyncJoined:
     """As `Joined`, for asynchronous callers."""
 
     def __init__(self, database: AsyncDatabase, schema: Schema, connection: psycopg.AsyncConnection[Any]) -> None:
+        import psycopg
+
         if not isinstance(connection, psycopg.AsyncConnection):
             raise ConfigurationError(f"the connection is a {type(connection)!r}; allowed is a psycopg.AsyncConnection")
         self._database: Final = database
@@ -114,11 +121,13 @@ class AsyncJoined:
 
     async def run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
         """Run an operation within the application's transaction."""
+        import psycopg
+
         del begin  # it has begun
         there = "" if self._is_checked else await self._database.check()
         db = self._connection
         was_open = _check(db)
-        cursor = psycopg.AsyncCursor(db, row_factory=tuple_row)
+        cursor = plain_async_cursor(db)
         try:
             await cursor.execute(_SAVE)
             if not self._is_checked:

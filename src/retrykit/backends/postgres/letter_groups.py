@@ -14,6 +14,7 @@ from ...stores.dead_letter_groups import (
     DeadLetterGroupPage,
     GroupNote,
     GroupOrder,
+    group_of,
     read_group_cursor,
     write_group_cursor,
 )
@@ -130,16 +131,14 @@ def _group(
 ) -> DeadLetterGroup:
     last = LETTERS.read(letter_id, [state, record])
     note = GroupNote() if noted[0] is None else NOTES.read(fingerprint, noted)
-    return DeadLetterGroup(
-        fingerprint=fingerprint,
-        error_class=last.error_class,
-        error_code=last.error_code,
-        provider=last.provider,
-        error_message=last.error_message,
+    return group_of(
+        fingerprint,
+        last,
+        note,
+        from_millis(now),
         counts=counts,
         first_seen=from_millis(first),
         last_seen=from_millis(latest),
         matching=matching,
         letter_ids=ids,
-        **attrs.asdict(attrs.evolve(note, muted=note.is_muted(from_millis(now)))),
     )

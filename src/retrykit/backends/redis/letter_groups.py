@@ -19,6 +19,7 @@ from ...stores.dead_letter_groups import (
     GroupChange,
     GroupNote,
     GroupOrder,
+    group_of,
     read_group_cursor,
     write_group_cursor,
 )
@@ -106,18 +107,16 @@ def _group(space: Space, query: DeadLetterQuery, fingerprint: str, matching: int
     now, raw, flat, first, latest, state, record = answer
     last, note = read(state, record), _note(raw)
     totals = {DeadLetterState(name.decode()): int(total) for name, total in zip(flat[::2], flat[1::2], strict=True)}
-    return DeadLetterGroup(
-        fingerprint=fingerprint,
-        error_class=last.error_class,
-        error_code=last.error_code,
-        provider=last.provider,
-        error_message=last.error_message,
+    return group_of(
+        fingerprint,
+        last,
+        note,
+        from_millis(now),
         counts={name: total for name, total in totals.items() if total},
         first_seen=from_millis(int(float(first))),
         last_seen=from_millis(int(float(latest))),
         matching=matching,
         letter_ids=tuple(letter.id for _, letter in newest),
-        **attrs.asdict(attrs.evolve(note, muted=note.is_muted(from_millis(now)))),
     )
 
 

@@ -16,6 +16,7 @@ from ...stores.dead_letter_groups import (
     DeadLetterGroupPage,
     GroupNote,
     GroupOrder,
+    group_of,
     read_group_cursor,
     write_group_cursor,
 )
@@ -87,18 +88,16 @@ def _group(
     ).fetchone()
     last = read(*row)
     note = note_of(db, fingerprint)
-    return DeadLetterGroup(
-        fingerprint=fingerprint,
-        error_class=last.error_class,
-        error_code=last.error_code,
-        provider=last.provider,
-        error_message=last.error_message,
+    return group_of(
+        fingerprint,
+        last,
+        note,
+        now,
         counts=counts,
         first_seen=from_millis(_seen(db, "min", fingerprint)),
         last_seen=from_millis(_seen(db, "max", fingerprint)),
         matching=matching,
         letter_ids=newest(db, attrs.evolve(query, fingerprint=fingerprint), matching, SAMPLES),
-        **attrs.asdict(attrs.evolve(note, muted=note.is_muted(now))),
     )
 
 
