@@ -19,9 +19,9 @@ import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from retrykit.backends.doctor import diagnose
+from retrykit.backends.doctor import clock, diagnose
 from retrykit.backends.redis import AsyncRedisBackend, RedisBackend
-from retrykit.backends.redis.doctor import _clock, _memory, _persistence, _version
+from retrykit.backends.redis.doctor import _memory, _persistence, _version
 from retrykit.clock import SystemClock
 from retrykit.errors import StoreCorruptError, StoreUnavailableError
 from retrykit.machines import claim as machine
@@ -311,8 +311,8 @@ def test_error_that_is_not_the_clients_comes_through():
         (_persistence({"aof_enabled": 1, "aof_last_write_status": "err"}), "problem"),
         (_persistence({"aof_enabled": 1, "aof_last_write_status": "ok", "loading": 1}), "problem"),
         (_persistence({"aof_enabled": 0}), "warning"),
-        ([_clock(0.2)], "ok"),
-        ([_clock(-3600.0)], "warning"),
+        ([clock(0.2)], "ok"),
+        ([clock(-3600.0)], "warning"),
     ],
 )
 def test_doctor_judges_what_the_server_tells(findings, level):

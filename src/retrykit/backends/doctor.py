@@ -12,9 +12,10 @@ from typing import Final, cast
 import attrs
 
 from ..errors import ConfigurationError
+from . import POSTGRES
 from .urls import shown
 
-__all__ = ["Finding", "Level", "diagnose", "latency"]
+__all__ = ["Finding", "Level", "clock", "diagnose", "latency"]
 
 
 class Level(StrEnum):
@@ -40,9 +41,13 @@ class Finding:
     """What to do about it."""
 
 
+_APART: Final = 1.0
+"""Seconds between the clocks."""
+
 _DOCTORS: Final = {
     "sqlite": ".sqlite.doctor",
     **dict.fromkeys(("redis", "rediss", "valkey", "valkeys", "unix"), ".redis.doctor"),
+    **dict.fromkeys(POSTGRES, ".postgres.doctor"),
 }
 
 
@@ -61,6 +66,18 @@ def diagnose(url: str) -> Sequence[Finding]:
         raise ConfigurationError(f"the backend {shown(scheme)} cannot be looked at; allowed are {', '.join(_DOCTORS)}")
     module = importlib.import_module(_DOCTORS[scheme], __package__)
     return cast("Callable[[str], Sequence[Finding]]", module.diagnose)(url)
+
+
+def clock(apart: float) -> Finding:
+    """Return how far a server's clock is ahead of this machine's, and warn from a second on.
+
+    Args:
+        apart: seconds; below 0 where the server's is behind.
+    """
+    said = f"this machine's clock is {abs(apart):.3f} s {'behind' if apart > 0 else 'ahead of'} the server's"
+    if abs(apart) < _APART:
+        return Finding("clock", Level.OK, said)
+    return Finding("clock", Level.WARNING, f"{said}; waits and leases go by the server's", "let both use NTP")
 
 
 def latency(call: Callable[[], object], much: float) -> Finding:

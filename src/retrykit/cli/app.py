@@ -21,6 +21,7 @@ from .pauses import pause, pauses, resume
 from .policy import lint, policy
 from .reconcile import reconcile
 from .runbook import runbook
+from .stats import stats
 
 __all__ = ["app"]
 
@@ -72,6 +73,7 @@ for command in (
     reconcile,
     resume,
     runbook,
+    stats,
 ):
     app.add_command(command)
 for command in (audit, discard, edit, export, import_, plan, redrive, redrives):

@@ -22,7 +22,7 @@ from ..errors import ConfigurationError, StoreError
 from ..stores import Backend
 from ..times import Duration, seconds
 
-__all__ = ["BackendGauges", "Gauge", "Gauges", "PartGauges", "Reading"]
+__all__ = ["BackendGauges", "Gauge", "Gauges", "PartGauges", "Reading", "figures_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -137,25 +137,35 @@ class BackendGauges:
 
     def _read(self, now: datetime) -> Sequence[Reading]:
         try:
-            return [Reading(_UP, {"": 1}), *self._figures(now)]
+            return [Reading(_UP, {"": 1}), *figures_of(self._backend, now)]
         except StoreError as error:
             import logging  # only on the failing path
 
             logging.getLogger("retrykit.exporters").warning("the figures of the backend cannot be read now: %s", error)
             return [Reading(_UP, {"": 0})]
 
-    def _figures(self, now: datetime) -> Iterator[Reading]:
-        letters = self._backend.dead_letters.stats()
-        states = ("quarantined", "redriving", "resolved", "discarded", "superseded")
-        yield Reading(_LETTERS, {state: float(getattr(letters, state)) for state in states})
-        yield Reading(_DIED, {"1h": letters.died_last_hour, "1d": letters.died_last_day})
-        yield Reading(_LETTER_AGE, {"": _age(letters.oldest_quarantined_at, now)})
-        retries = self._backend.retries.stats()
-        yield Reading(_WAITING, {"waiting": retries.waiting, "leased": retries.leased})
-        yield Reading(_DUE, {"": retries.due})
-        yield Reading(_DUE_AGE, {"": _age(retries.next_due_at, now)})
-        yield Reading(_DELIVERIES, {status.value: count for status, count in self._backend.deliveries.counts().items()})
-        yield Reading(_UNSETTLED, {"": len(self._backend.claims.unsettled(_MAX_UNSETTLED))})
+
+def figures_of(backend: Backend, now: datetime) -> Iterator[Reading]:
+    """Read the figures of a backend.
+
+    Args:
+        backend: a synchronous one.
+        now: by which ages are counted.
+
+    Raises:
+        StoreError: the stores cannot be read now.
+    """
+    letters = backend.dead_letters.stats()
+    states = ("quarantined", "redriving", "resolved", "discarded", "superseded")
+    yield Reading(_LETTERS, {state: float(getattr(letters, state)) for state in states})
+    yield Reading(_DIED, {"1h": letters.died_last_hour, "1d": letters.died_last_day})
+    yield Reading(_LETTER_AGE, {"": _age(letters.oldest_quarantined_at, now)})
+    retries = backend.retries.stats()
+    yield Reading(_WAITING, {"waiting": retries.waiting, "leased": retries.leased})
+    yield Reading(_DUE, {"": retries.due})
+    yield Reading(_DUE_AGE, {"": _age(retries.next_due_at, now)})
+    yield Reading(_DELIVERIES, {status.value: count for status, count in backend.deliveries.counts().items()})
+    yield Reading(_UNSETTLED, {"": len(backend.claims.unsettled(_MAX_UNSETTLED))})
 
 
 _TOKENS: Final = Gauge(name="budget.tokens", text="Retries that a budget could pay for now", label="budget")

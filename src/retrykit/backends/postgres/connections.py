@@ -8,31 +8,56 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from ...errors import MissingExtraError
+from ...errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["AsyncConnections", "Connections", "is_idle"]
+__all__ = ["AsyncConnections", "Connections", "checked", "is_idle"]
 
 _C = TypeVar("_C", "psycopg.Connection[Any]", "psycopg.AsyncConnection[Any]")
+
+_HOSTS: Final = re.compile(r"@?[^@]*")  # one that begins with it is an abstract socket
+_PORTS: Final = re.compile(r"[0-9,]*")
 
 _inherited: Final[list[object]] = []
 """Connections of a parent process: closing them would end the parent's."""
 
 
-def _need_driver() -> None:
+def checked(dsn: str) -> str:
+    """Return the address of a server if it is one.
+
+    Raises:
+        MissingExtraError: the driver is not installed.
+        ConfigurationError: it cannot be read; what is quoted of it elsewhere might be a part of the password.
+    """
     try:
-        import psycopg
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
     except ModuleNotFoundError as error:
         raise MissingExtraError("postgres", "psycopg") from error
-    del psycopg
+    parts: dict[str, Any] | None
+    try:
+        parts = conninfo_to_dict(dsn)
+    except ProgrammingError:
+        parts = None
+    if (
+        parts is None
+        or not _HOSTS.fullmatch(str(parts.get("host", "")))
+        or not _PORTS.fullmatch(str(parts.get("port", "")))
+    ):
+        raise ConfigurationError(
+            "the address of the database cannot be read: a part is wrong, or stands where it is not allowed; allowed is what libpq takes; "
+            "in a password write '/', '?', '#', '@', ':', '%' and ' ' as '%2F', '%3F', '%23', '%40', '%3A', '%25' and '%20'"
+        ) from None
+    return dsn
 
 
 class _Idle(Generic[_C]):
@@ -90,11 +115,11 @@ class Connections:
 
     Raises:
         MissingExtraError: the driver is not installed.
+        ConfigurationError: the address cannot be read.
     """
 
     def __init__(self, dsn: str, size: int) -> None:
-        _need_driver()
-        self._dsn: Final = dsn
+        self._dsn: Final = checked(dsn)
         self._size: Final = size
         self._begin()
 
@@ -136,11 +161,11 @@ class AsyncConnections:
 
     Raises:
         MissingExtraError: the driver is not installed.
+        ConfigurationError: the address cannot be read.
     """
 
     def __init__(self, dsn: str, size: int) -> None:
-        _need_driver()
-        self._dsn: Final = dsn
+        self._dsn: Final = checked(dsn)
         self._idle: Final[_Idle[psycopg.AsyncConnection[Any]]] = _Idle()
         self._free: Final = asyncio.Semaphore(size)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..doctor import Finding, Level, latency
+from ..doctor import Finding, Level, clock, latency
 from . import connect
 from .drivers import meaning
 
@@ -15,8 +15,6 @@ __all__ = ["diagnose"]
 _OLDEST: Final = (6, 2)
 _MUCH: Final = 0.005
 """Seconds of a round trip."""
-_APART: Final = 1.0
-"""Seconds between the clocks."""
 
 
 def diagnose(url: str) -> Sequence[Finding]:
@@ -45,7 +43,7 @@ def _looked_at(client: Any) -> list[Finding]:
         _eviction(info),
         *_memory(info),
         *_persistence(info),
-        _clock(apart),
+        clock(apart),
         latency(client.ping, _MUCH),
     ]
 
@@ -127,10 +125,3 @@ def _persistence(info: Mapping[str, Any]) -> list[Finding]:
             )
         )
     return found
-
-
-def _clock(apart: float) -> Finding:
-    said = f"this machine's clock is {abs(apart):.3f} s {'behind' if apart > 0 else 'ahead of'} the server's"
-    if abs(apart) < _APART:
-        return Finding("clock", Level.OK, said)
-    return Finding("clock", Level.WARNING, f"{said}; waits and leases go by the server's", "let both use NTP")
