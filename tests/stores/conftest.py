@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config, items):
 
     Of PostgreSQL all random sequences; all of trio, for the same reason; and what is the same flow of statements as in the plain
     synchronous suites: from asynchronous code all but cancellations and the suites in `_DRIVEN`, within transactions of the
-    application's all but these; and what of the dead letters is added to the sums is once some of it, in soaks also all or none.
+    application's all but these, behind PgBouncer all; and what of the dead letters is added to the sums is once some of it, in soaks also all or none.
     """
     left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
     for item in left:
@@ -44,6 +44,8 @@ def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
     if item.path.name == "test_sqlite_joined_suites.py":
         return "process" in item.name or item.name.startswith("test_any_")
+    if item.path.name == "test_postgres_bouncer.py":
+        return item.cls is not None
     if item.path.name in ("test_postgres.py", "test_postgres_joined_suites.py"):
         return is_for_soaks_of_postgres(item)
     is_long = "process" in item.name or item.name.startswith("test_any_")
