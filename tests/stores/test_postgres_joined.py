@@ -153,6 +153,20 @@ def test_operation_interrupted_by_a_signal_ends_the_transaction(backend, schema,
     assert (orders(), backend.claims.get("k")) == ([], None)
 
 
+def test_connection_that_the_server_ends_takes_the_transaction_along(backend, db):
+    """The operation is told to be repeated, in another one; nothing of this one counts."""
+    within = backend.using(db)
+    db.execute("INSERT INTO orders VALUES ('1')")
+    within.claims.confirm("k")
+    with closing(psycopg.connect(postgres.dsn(), autocommit=True)) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [db.info.backend_pid])
+    with pytest.raises(StoreUnavailableError, match=r"check that the server runs|terminating connection"):
+        within.claims.confirm("l")
+    with pytest.raises(ConfigurationError, match="the connection is closed"):
+        within.claims.confirm("l")
+    assert (orders(), backend.claims.get("k"), backend.claims.get("l")) == ([], None, None)
+
+
 def test_transaction_that_has_failed_is_refused(backend, db):
     """With what to do."""
     with pytest.raises(psycopg.errors.UndefinedTable):

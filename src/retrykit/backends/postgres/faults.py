@@ -21,6 +21,7 @@ _IDLE_TOO_LONG: Final = "25P03"
 _ADVICE: Final = {
     _READ_ONLY: "it can only be read there; connect to the primary server",
     "42501": "give the user the rights that it lacks",
+    "53100": "the server's disk is full: make room, or purge what is settled",
     **dict.fromkeys(  # a statement cancelled, a lock not available
         ("57014", "55P03"), "it took longer than the server lets a statement take; try again"
     ),
