@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -15,19 +14,16 @@ HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
     What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
     sequences of operations do within transactions of the application's: the statements are the same as outside of them. The same
     on a server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a thread.
     """
-    left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
-    for item in left:
-        item.add_marker("soak")
-    if os.environ.get("RETRYKIT_SOAK") != "1":
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+    for item in items:
+        if HERE in item.path.parents and is_for_soaks(item):
+            item.add_marker(pytest.mark.soak(only=True))
     for item in items:  # the memory store's suites measure themselves: what makes up examples, and what runs trio
         is_suite = HERE in item.path.parents and hasattr(getattr(item, "cls", None), "make_store")
         again = is_suite and item.path.name != "test_memory.py"
