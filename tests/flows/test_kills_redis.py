@@ -81,7 +81,7 @@ def test_workers_of_a_cluster_whose_slots_are_moved_every_message_ends_in_one_pl
 def test_workers_whose_primary_is_lost_go_on_with_its_replica(
     tmp_path: Path, workshop: Callable[[str], Workshop], scale: Callable[[int], int]
 ) -> None:
-    """Sentinel makes the replica the primary, and the old one its replica when it comes back; so they take turns."""
+    """Sentinel makes the replica the primary; the old one comes back as its replica, so they take turns."""
     ports = [free_port(), free_port()]
     options = ("--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0")
     pair = [Server("valkey", "--port", str(port), *options) for port in ports]
@@ -89,7 +89,7 @@ def test_workers_whose_primary_is_lost_go_on_with_its_replica(
     file = tmp_path / "sentinel.conf"
     file.write_text(
         f"sentinel monitor mail 127.0.0.1 {ports[0]} 1\n"
-        "sentinel down-after-milliseconds mail 300\nsentinel failover-timeout mail 2000\n"
+        "sentinel down-after-milliseconds mail 3000\nsentinel failover-timeout mail 10000\n"
     )
 
     def state_of(server: Server) -> dict[str, str]:
@@ -101,6 +101,11 @@ def test_workers_whose_primary_is_lost_go_on_with_its_replica(
 
     def follows(server: Server) -> bool:
         return state_of(server).get("master_link_status") == "up"
+
+    def follow(server: Server, primary: Server) -> None:
+        with redis.Redis(unix_socket_path=server.socket) as client:
+            client.replicaof("127.0.0.1", ports[pair.index(primary)])
+        wait_for(lambda: follows(server))
 
     def wait_for(condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
@@ -116,13 +121,11 @@ def test_workers_whose_primary_is_lost_go_on_with_its_replica(
         old.kill()
         wait_for(lambda: is_primary(new))
         old.start()
-        wait_for(lambda: follows(old))
+        follow(old, new)
 
-    with redis.Redis(unix_socket_path=pair[1].socket) as client:
-        client.replicaof("127.0.0.1", ports[0])
+    follow(pair[1], pair[0])
     sentinel = Server("valkey", "--port", str(guard), "--bind", "127.0.0.1", config=file)
     try:
-        wait_for(lambda: follows(pair[1]))
         workshop(f"sentinel://127.0.0.1:{guard}/mail").survive(max(5, scale(300)), fail_over)
     finally:
         sentinel.stop()
