@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
-    What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
+    What files do under trio: there, as under asyncio, the synchronous store is in a thread. What many processes and random
     sequences of operations do within transactions of the application's: the statements are the same as outside of them. The same
     on a server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a thread.
     """
@@ -40,6 +40,8 @@ def is_for_soaks(item):
         return "trio" in item.name or ("asyncio" in item.name and is_long)
     if item.path.name == "test_redis_6.py":
         return is_long
+    if item.path.name in ("test_folder_store.py", "test_sqlite.py"):
+        return "trio" in item.name
     return "process" in item.name and "trio" in item.name
 
 
