@@ -16,6 +16,7 @@ __all__ = [
     "counted",
     "has_methods",
     "having",
+    "printable",
     "provider_name",
     "provider_name_or_none",
     "whole",
@@ -28,6 +29,11 @@ _NOTE: Final = 10_000
 def counted(count: int, noun: str) -> str:
     """Return a number with what is counted: "1 letter", "1,200 letters"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Return text with what a terminal would obey or a log would break at, such as escape sequences and ends of lines, spelled out."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from ..checks import printable
 from ..errors import RetrykitError
 from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 
@@ -44,11 +45,6 @@ class Unusable(click.ClickException):
 
 class Refused(click.ClickException):
     """A command ran, and its answer is no; exit code 1."""
-
-
-def printable(text: str) -> str:
-    """Return text with what a terminal would obey, such as escape sequences and marks that turn the direction, spelled out."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def console() -> Console:

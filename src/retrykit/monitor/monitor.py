@@ -18,16 +18,19 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from .._steps import Steps, arun, do, is_async, run
+from ..checks import has_methods, printable
 from ..clock import Clock, current_clock
+from ..codec import encode
 from ..errors import ConfigurationError, StoreError
 from ..events import Event
 from ..machines.alert_rules import DEFAULT_RULES
 from ..machines.alerts import Alert, AlertState, Finding, Terms
+from ..machines.rule_checks import check_rules
 from ..machines.signals import Backlog, Judge, Signals, exchange, told
 from ..message import check_id
 from ..stores import AsyncBackend, Backend
 from ..times import Duration, plain, seconds
-from .bounds import AsyncBounded, Bounded
+from .bounds import AsyncBounded, Bounded, name_of, why_not
 from .counting import Counting
 from .notifiers import LogNotifier
 
@@ -35,6 +38,9 @@ __all__ = ["AsyncMonitor", "Monitor"]
 
 _LEASE: Final = 120.0
 """Seconds after which another process tells people, when the one that was to has not; more than one round of notifiers takes."""
+_LONGEST_INTERVAL: Final = 120.0
+"""A process that says nothing for five minutes is taken for one that is gone."""
+_LONGEST_CALL: Final = 60.0
 _TRIES: Final = 5
 _FIRST_WAIT: Final = 5.0
 
@@ -53,7 +59,10 @@ class _Guarded:
     def judge(self, signals: Signals, firing: Mapping[str, Alert]) -> Iterable[Finding]:
         """Return what the rule says."""
         try:
-            return list(self._rule.judge(signals, firing))
+            found = list(self._rule.judge(signals, firing))
+            for each in found:
+                _check_finding(each)
+            return found
         except Exception:
             _logger.exception("the rule %r failed; its alerts stay as they are", self.terms.name)
             return [Finding(key=key, is_met=True) for key in firing]
@@ -71,10 +80,13 @@ class _MonitorFlow:
         name: str,
         clock: Clock | None,
     ) -> None:
-        if not hasattr(backend, "signals"):
-            raise ConfigurationError(
-                f"the backend is {backend!r}, which has no signals; allowed is one with all its stores"
-            )
+        for store in ("signals", "retries", "dead_letters"):
+            if not hasattr(backend, store):
+                raise ConfigurationError(
+                    f"the backend is {backend!r}, which has no {store}; allowed is one with all its stores, such as "
+                    "open_backend(url)"
+                )
+        has_methods(clock, "clock", "now monotonic sleep sleep_async")
         if is_async(backend.signals.change) is not isinstance(self, AsyncMonitor):
             raise ConfigurationError(
                 f"the backend is {backend!r}; a Monitor takes a synchronous one, an AsyncMonitor an asynchronous one: "
@@ -82,8 +94,8 @@ class _MonitorFlow:
             )
         self._backend = backend
         self._notifiers = notifiers
-        self._rules = _checked(rules)
-        self._interval = seconds(interval, "interval", positive=True)
+        self._rules = [_Guarded(rule) for rule in check_rules(rules)]
+        self._interval = seconds(interval, "interval", positive=True, most=_LONGEST_INTERVAL)
         self._name = check_id(name, "name")
         self._clock = clock
         self._counting = Counting()
@@ -167,20 +179,14 @@ class _MonitorFlow:
         notifier = self._notifiers[number]
         try:
             yield from do(notifier, alert)
-        except Exception as error:
-            cause = error if error.__cause__ is None else error.__cause__
+        except Exception as error:  # noqa: BLE001 - it is logged, without its text
+            who, what, why = notifier.name, printable(alert.key), why_not(error)
             if tries + 1 >= _TRIES:
-                _logger.exception("%s was not told of %s, given up after %d tries", notifier.name, alert.key, _TRIES)
+                # one line: a traceback would end in the error's own text
+                _logger.error("%s was not told of %s, given up after %d tries: %s", who, what, _TRIES, why)  # noqa: TRY400
                 return None
             wait = _FIRST_WAIT * 2**tries
-            _logger.warning(
-                "%s could not be told of %s, trying again in %s s: %s: %s",
-                notifier.name,
-                alert.key,
-                plain(wait),
-                error,
-                cause,
-            )
+            _logger.warning("%s could not be told of %s, trying again in %s s: %s", who, what, plain(wait), why)
             return tries + 1, self._time().monotonic() + wait
         return None
 
@@ -200,26 +206,35 @@ def _notice(alert: Alert) -> Notice:
     return alert.key, alert.state, alert.changed_at
 
 
-def _checked(rules: Iterable[Judge]) -> Sequence[Judge]:
-    found = dict[str, Judge]()
-    for rule in rules:
-        if not hasattr(rule, "judge") or not hasattr(rule, "terms"):
-            raise ConfigurationError(f"a rule is {rule!r}; allowed are rules such as DeadLettersJump()")
-        if found.setdefault(rule.terms.name, rule) is not rule:
-            raise ConfigurationError(f"two rules are called {rule.terms.name!r}; give each a name of its own")
-    return [_Guarded(rule) for rule in found.values()]
+def _check_finding(finding: Finding) -> None:
+    """Refuse what the record could not keep: no exchange of the fleet may fail of one rule."""
+    if not isinstance(finding, Finding):  # pyright: ignore[reportUnnecessaryIsInstance] - rules of applications
+        raise TypeError(f"judge gave {type(finding).__name__}; allowed are findings")
+    for text in (finding.key, finding.title, *finding.commands):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"a finding has a {type(text).__name__} for its key, its title or a command; allowed is text"
+            )
+    encode(dict(finding.evidence))
 
 
 def _check_notifiers(notifiers: Iterable[Callable[[Alert], object]]) -> Sequence[Callable[[Alert], object]]:
-    if callable(notifiers) or not isinstance(notifiers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(notifiers, (str, bytes)) or callable(notifiers) or not isinstance(notifiers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
-            f"notifiers is {notifiers!r}; allowed is a list of functions, for example [LogNotifier()]"
+            f"notifiers is {_seen(notifiers)}; allowed is a list of functions, for example [LogNotifier()]"
         )
     found = list(notifiers)
     for notifier in found:
-        if not callable(notifier):
-            raise ConfigurationError(f"a notifier is {notifier!r}; allowed are functions of one alert")
+        if not callable(notifier) or isinstance(notifier, type):
+            raise ConfigurationError(
+                f"a notifier is {_seen(notifier)}; allowed are functions of one alert, such as LogNotifier() and WebhookNotifier(url)"
+            )
     return found
+
+
+def _seen(value: object) -> str:
+    """Return what was given, for an error; of what may be an address only what kind of thing it is."""
+    return f"of type {type(value).__name__}" if isinstance(value, (str, bytes)) else repr(value)
 
 
 class Monitor(_MonitorFlow):
@@ -229,8 +244,8 @@ class Monitor(_MonitorFlow):
         backend: where the fleet's record is, whose queues are measured; all processes of a fleet use the same.
         notifiers: called with each alert when it fires and when it is over; functions of one `Alert`.
         rules: what is watched for; their names differ.
-        interval: how often counts are exchanged and rules are judged.
-        notifier_timeout: real time that a notifier may take.
+        interval: how often counts are exchanged and rules are judged, > 0 and up to two minutes.
+        notifier_timeout: real time that a notifier may take, > 0 and up to a minute.
         name: of the record: monitors with different names do not see each other.
         clock: where the time between tries comes from; None: the clock in force. The rules go by the store's.
 
@@ -258,11 +273,13 @@ class Monitor(_MonitorFlow):
         name: str = "default",
         clock: Clock | None = None,
     ) -> None:
-        limit = seconds(notifier_timeout, "notifier_timeout", positive=True)
+        limit = seconds(notifier_timeout, "notifier_timeout", positive=True, most=_LONGEST_CALL)
         checked = _check_notifiers(notifiers)
         for each in checked:
             if is_async(each):
-                raise ConfigurationError(f"a notifier is the coroutine function {each!r}; use AsyncMonitor for it")
+                raise ConfigurationError(
+                    f"a notifier is the coroutine function {name_of(each)}; use AsyncMonitor for it"
+                )
         super().__init__(backend, [Bounded(each, limit) for each in checked], rules, interval, name, clock)
 
     def run_once(self) -> Sequence[Alert]:
@@ -292,7 +309,7 @@ class AsyncMonitor(_MonitorFlow):
         name: str = "default",
         clock: Clock | None = None,
     ) -> None:
-        limit = seconds(notifier_timeout, "notifier_timeout", positive=True)
+        limit = seconds(notifier_timeout, "notifier_timeout", positive=True, most=_LONGEST_CALL)
         bounded = [AsyncBounded(each, limit) for each in _check_notifiers(notifiers)]
         super().__init__(backend, bounded, rules, interval, name, clock)
 
