@@ -8,6 +8,7 @@ import functools
 import logging
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import threading
 import attrs
 import pytest
 import trio
+from folder_store import FolderBackend
 
 from retrykit import Dispatcher, Message, open_backend
 from retrykit.backends import MemoryBackend
@@ -40,12 +42,14 @@ from retrykit.monitor import (
     Finding,
     LogNotifier,
     Monitor,
+    Signals,
     UnknownCodesAppear,
     WebhookNotifier,
 )
 from retrykit.monitor.counting import Counting
 from retrykit.stores import SignalStore, as_async
 from retrykit.testing import ManualClock
+from tests.capabilities import is_present
 
 NOW = ManualClock().now()
 
@@ -97,6 +101,12 @@ class Failing(SignalStore):
 
     def _get(self, name):
         return self.store.get(name)
+
+    def _names(self):
+        return self.store.names()
+
+    def _mend(self, name):
+        return self.store.mend(name)
 
 
 def test_events_of_each_kind_are_counted():
@@ -575,6 +585,99 @@ def test_thread_that_cannot_be_started_is_one_line_and_the_others_are_told(monke
     assert ["print could not be told of breaker-opens:ses, trying again in 5 s: it raised RuntimeError"] == [
         said.partition(" in line")[0] for said in caplog.messages
     ]
+
+
+@pytest.fixture(params=["sqlite", "folder", "redis"])
+def damaged(request, tmp_path):
+    """A backend, and how its record is damaged."""
+    clock = ManualClock()
+    if request.param == "sqlite":
+        backend = SQLiteBackend(tmp_path / "fleet.db", synchronous="normal", clock=clock)
+
+        def damage():
+            with contextlib.closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as db:
+                assert 1 == db.execute("UPDATE retrykit_signals SET record = '{\n'").rowcount
+
+    elif request.param == "folder":
+        backend = FolderBackend(tmp_path, clock=clock, flush=False)
+
+        def damage():
+            (file,) = tmp_path.glob("signals-*.json")
+            file.write_bytes(b"{\n")
+
+    else:
+        if not is_present("valkey-server") or not is_present("redis"):
+            pytest.skip("needs valkey-server and redis-py")
+        from tests.servers.valkey import shared
+
+        backend = open_backend(f"{shared()}?prefix=damaged-{os.getpid()}", clock=clock)
+
+        def damage():
+            backend.client.set(f"{{damaged-{os.getpid()}:signals}}:s:default", "{\n")
+
+    yield backend, clock, damage
+    backend.close()
+
+
+def test_record_that_cannot_be_read_is_begun_anew(damaged, caplog):
+    """With one line, and what is wrong still is told again; nothing that was counted meanwhile is lost."""
+    backend, clock, damage = damaged
+    told = []
+    monitors = [
+        Monitor(backend, notifiers=[lambda alert: told.append(alert.key)], rules=[BreakerOpens()], clock=clock)
+        for _ in range(2)
+    ]
+    monitors[0](breaker("open"))
+    monitors[0].run_once()
+    damage()
+    clock.advance(10)
+    monitors[0](handled())
+    for monitor in monitors:
+        assert ["breaker-opens:ses"] == [alert.key for alert in monitor.run_once()]
+    assert ["breaker-opens:ses"] * 2 == told
+    assert 1 == backend.signals.get("default").within(300)["sent"]
+    (said,) = caplog.messages
+    begun = "the record of what the fleet met was begun anew, alerts still in force will be told again: "
+    assert said.startswith(f"{begun}the signals 'default' cannot be read: ")
+    assert "\n" not in said
+
+
+def test_record_that_is_damaged_while_people_are_told_is_begun_anew(tmp_path):
+    """What they were told of is not noted, and told again."""
+    told = []
+
+    def damage(alert):
+        told.append(alert.key)
+        if len(told) == 1:
+            with contextlib.closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as db:
+                db.execute("UPDATE retrykit_signals SET record = ''")
+
+    with contextlib.closing(SQLiteBackend(tmp_path / "fleet.db", synchronous="normal")) as backend:
+        monitor = Monitor(backend, notifiers=[damage], rules=[BreakerOpens()])
+        monitor(breaker("open"))
+        for _ in range(3):
+            monitor.run_once()
+    assert ["breaker-opens:ses"] * 2 == told
+
+
+def test_record_of_a_newer_version_is_left_to_it(tmp_path, caplog):
+    """The monitor waits until it is upgraded too."""
+    with contextlib.closing(SQLiteBackend(tmp_path / "fleet.db", synchronous="normal")) as backend:
+        backend.signals.change("default", lambda *_: Signals(name="default"))
+        with contextlib.closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as db:
+            newer = db.execute(
+                "UPDATE retrykit_signals SET record = replace(record, '\"schema_version\":1', '\"schema_version\":2') "
+                "RETURNING record"
+            ).fetchone()
+            clock = ManualClock()
+            clock.sleep = lambda _: monitor.stop()
+            monitor = Monitor(backend, notifiers=[], clock=clock)
+            monitor.run()
+            assert newer == db.execute("SELECT record FROM retrykit_signals").fetchone()
+    (said,) = caplog.messages
+    assert said.startswith(
+        "the signals cannot be exchanged now, trying again: the record of signals 'default' has schema"
+    )
 
 
 def test_notice_is_not_told_again_when_noting_it_failed():

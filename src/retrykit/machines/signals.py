@@ -19,6 +19,7 @@ from typing import Final, Protocol, cast
 import attrs
 
 from ..codec import JSON
+from ..errors import SchemaVersionError
 from ..times import to_millis
 from .alerts import Alert, AlertState, Finding, Terms, Watch, hand_out, resolve, step
 
@@ -35,6 +36,8 @@ __all__ = [
     "told",
 ]
 
+SCHEMA_VERSION: Final = 1
+"""Of a record's JSON form."""
 BUCKET: Final = 30.0
 """Seconds of a bucket."""
 BUCKETS: Final = 60
@@ -192,7 +195,7 @@ class Signals:
     def to_dict(self) -> dict[str, JSON]:
         """Return the record as JSON values."""
         return {
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "name": self.name,
             "at": self.at,
             "shift": self.shift,
@@ -215,7 +218,11 @@ class Signals:
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it is no such thing.
+            SchemaVersionError: a newer retrykit wrote it.
         """
+        version = _number(fields["schema_version"])
+        if version > SCHEMA_VERSION:
+            raise SchemaVersionError(f"the record of signals {fields['name']!r}", version, SCHEMA_VERSION)
         backlog = cast("Mapping[str, int] | None", fields["backlog"])
         sources = cast("Mapping[str, tuple[int, int, Sequence[str]]]", fields["sources"])
         return cls(

@@ -7,6 +7,7 @@ of them tells people; when that one dies before it has, another one does. Somebo
 - A store that is away loses nothing: what was counted waits, and its number sees to it that it counts once.
 - A notifier that hangs or raises holds up neither the monitor nor the others for longer than its limit; it is called again, up to
   five times, later and later.
+- A record that cannot be read is begun anew, with a line in the log: it holds a day at the most.
 - A clock that is set back neither fires an alert nor keeps one from firing.
 """
 
@@ -21,14 +22,14 @@ from .._steps import Steps, arun, do, is_async, run
 from ..checks import has_methods, printable
 from ..clock import Clock, current_clock
 from ..codec import encode
-from ..errors import ConfigurationError, StoreError
+from ..errors import ConfigurationError, StoreCorruptError, StoreError
 from ..events import Event
 from ..machines.alert_rules import DEFAULT_RULES
 from ..machines.alerts import Alert, AlertState, Finding, Terms
 from ..machines.rule_checks import check_rules
 from ..machines.signals import Backlog, Judge, Signals, exchange, told
 from ..message import check_id
-from ..stores import AsyncBackend, Backend
+from ..stores import AsyncBackend, Backend, SignalChange
 from ..times import Duration, plain, seconds
 from .bounds import AsyncBounded, Bounded, name_of, why_not
 from .counting import Counting
@@ -121,11 +122,23 @@ class _MonitorFlow:
         def change(known: Signals | None, now: datetime) -> Signals:
             return exchange(known, self._name, given, self._rules, lease=lease, now=now)
 
-        signals = yield from do(self._backend.signals.change, self._name, change)
+        signals = yield from self._change(change)
         self._counting.handed_over()
         self._note_shift(signals.shift)
         yield from self._tell(signals.notices(given.instance))
         return signals.alerts()
+
+    def _change(self, change: SignalChange) -> Steps[Signals]:
+        """Change the record; one that cannot be read is begun anew: it holds a day of counts, and without it nobody would be told."""
+        try:
+            return (yield from do(self._backend.signals.change, self._name, change))
+        except StoreCorruptError as error:
+            if (yield from do(self._backend.signals.mend, self._name)):
+                _logger.error(  # noqa: TRY400 - one line: nothing here is at fault
+                    "the record of what the fleet met was begun anew, alerts still in force will be told again: %s",
+                    printable(str(error)),
+                )
+            return (yield from do(self._backend.signals.change, self._name, change))
 
     def _look(self) -> Steps[Backlog | None]:
         """Ask the backend how long its queues are."""
@@ -172,7 +185,7 @@ class _MonitorFlow:
                         failed.add(number)
         done = [alert for notice, alert in wanted.items() if not self._sendings[notice]]
         if done:
-            yield from do(self._backend.signals.change, self._name, lambda known, _: told(known, self._name, done))
+            yield from self._change(lambda known, _: told(known, self._name, done))
 
     def _tell_one(self, number: int, alert: Alert, tries: int) -> Steps[tuple[int, float] | None]:
         """Call a notifier; return how often it failed and when to call it again, None: it need not be called again."""
