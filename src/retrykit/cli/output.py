@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,7 @@ __all__ = [
     "printable",
     "progress",
     "table",
+    "usable",
 ]
 
 _MATRICES: Final = {"email": EMAIL_MATRIX, "http": HTTP_API_MATRIX}
@@ -45,6 +47,15 @@ class Unusable(click.ClickException):
 
 class Refused(click.ClickException):
     """A command ran, and its answer is no; exit code 1."""
+
+
+@contextmanager
+def usable() -> Generator[None]:
+    """Let what cannot be worked with end the command with exit code 2."""
+    try:
+        yield
+    except RetrykitError as error:
+        raise Unusable(str(error)) from None
 
 
 def console() -> Console:
