@@ -78,7 +78,7 @@ def traced(
         >>> fetch()
         'answer'
     """
-    if not callable(retries) or isinstance(retries, type):
+    if not callable(retries):
         raise ConfigurationError(f"retries is {retries!r}; allowed is a decorator, for example retry(attempts=3)")
     _check_text(name, "name", "None: that of the function")
     tracer = _tracer(tracer_provider)
