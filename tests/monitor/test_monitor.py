@@ -23,7 +23,13 @@ from retrykit.backends import MemoryBackend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import in_trio
 from retrykit.decision import Action, Decision, Disposition, DispositionKind
-from retrykit.errors import ConfigurationError, InvalidMessageError, NotificationError, StoreUnavailableError
+from retrykit.errors import (
+    ConfigurationError,
+    InvalidMessageError,
+    NotificationError,
+    StoreCorruptError,
+    StoreUnavailableError,
+)
 from retrykit.events import (
     AttemptFailed,
     BreakerChanged,
@@ -280,6 +286,28 @@ def test_process_that_dies_before_it_tells_is_replaced_when_its_lease_is_over(fl
     fleet.clock.advance("2s")
     fleet.call(other.run_once)
     assert [("other", "firing", "breaker-opens:ses")] == fleet.told
+
+
+def test_process_whose_notifiers_may_take_long_is_given_as_long(fleet):
+    """Three of them a minute each: another one does not tell the same meanwhile."""
+
+    def nothing(alert):
+        raise AssertionError("nobody is told here")
+
+    def die(notices):
+        raise RuntimeError("the process is gone")
+        yield
+
+    options = {"rules": [BreakerOpens()], "notifiers": [nothing] * 3, "notifier_timeout": 60}
+    dying, other = fleet.monitor("dying", **options), fleet.monitor("other", rules=[BreakerOpens()])
+    dying._tell = die
+    dying(breaker("open"))
+    with pytest.raises(RuntimeError, match="the process is gone"):
+        fleet.call(dying.run_once)
+    for seconds, told in ((359, 0), (2, 1)):
+        fleet.clock.advance(seconds)
+        fleet.call(other.run_once)
+        assert told == len([each for each in fleet.told if each[1] == "firing"])
 
 
 def test_store_that_is_away_loses_no_count_and_counts_nothing_twice(caplog):
@@ -640,6 +668,22 @@ def test_record_that_cannot_be_read_is_begun_anew(damaged, caplog):
     begun = "the record of what the fleet met was begun anew, alerts still in force will be told again: "
     assert said.startswith(f"{begun}the signals 'default' cannot be read: ")
     assert "\n" not in said
+
+
+def test_record_that_another_process_has_begun_anew_meanwhile_is_used(fleet, caplog):
+    """It says so; this one has nothing to say."""
+    change, failing = fleet.backend.signals._change, [StoreCorruptError("the signals 'default' cannot be read: ...")]
+
+    def damaged_once(name, changing):
+        if failing:
+            raise failing.pop()
+        return change(name, changing)
+
+    fleet.backend.signals._change = damaged_once
+    monitor = fleet.monitor(rules=[BreakerOpens()])
+    monitor(breaker("open"))
+    assert 1 == len(fleet.call(monitor.run_once)) == len(fleet.told)
+    assert [] == caplog.messages
 
 
 def test_record_that_is_damaged_while_people_are_told_is_begun_anew(tmp_path):

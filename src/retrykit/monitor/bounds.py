@@ -67,7 +67,7 @@ class Bounded:
     def __init__(self, notifier: Callable[[Alert], object], limit: float) -> None:
         self.name = name_of(notifier)
         self._notifier = notifier
-        self._limit = limit
+        self.limit = limit
         self._thread: threading.Thread | None = None
 
     def __call__(self, alert: Alert) -> None:
@@ -92,9 +92,9 @@ class Bounded:
 
         self._thread = thread = threading.Thread(target=call, name="retrykit-notifier", daemon=True)
         thread.start()
-        thread.join(self._limit)
+        thread.join(self.limit)
         if thread.is_alive():
-            raise NotificationError(f"it did not return within {short(self._limit)}")
+            raise NotificationError(f"it did not return within {short(self.limit)}")
         if errors:
             raise NotificationError(why_not(errors[0])) from errors[0]
 
@@ -105,7 +105,7 @@ class AsyncBounded:
     def __init__(self, notifier: Callable[[Alert], Awaitable[object] | object], limit: float) -> None:
         self.name = name_of(notifier)
         self._notifier = notifier
-        self._limit = limit
+        self.limit = limit
         self._sync = None if is_async(notifier) else Bounded(notifier, limit)
         self._task: asyncio.Future[None] | None = None
 
@@ -127,10 +127,10 @@ class AsyncBounded:
     async def _in_trio(self, alert: Alert) -> None:
         import trio
 
-        with trio.move_on_after(self._limit) as scope:
+        with trio.move_on_after(self.limit) as scope:
             await self._call(alert)
         if scope.cancelled_caught:
-            raise NotificationError(f"it did not return within {short(self._limit)}")
+            raise NotificationError(f"it did not return within {short(self.limit)}")
 
     async def _in_asyncio(self, alert: Alert) -> None:
         import asyncio
@@ -139,12 +139,12 @@ class AsyncBounded:
             raise NotificationError(_HANGS)
         self._task = task = asyncio.ensure_future(self._call(alert))
         try:
-            done, _ = await asyncio.wait([task], timeout=self._limit)
+            done, _ = await asyncio.wait([task], timeout=self.limit)
         except BaseException:
             task.cancel()
             raise
         if not done:  # it is not waited for: it may not heed its cancellation
             task.cancel()
             task.add_done_callback(lambda late: late.cancelled() or late.exception())
-            raise NotificationError(f"it did not return within {short(self._limit)}")
+            raise NotificationError(f"it did not return within {short(self.limit)}")
         task.result()

@@ -38,7 +38,7 @@ from .notifiers import LogNotifier
 __all__ = ["AsyncMonitor", "Monitor"]
 
 _LEASE: Final = 120.0
-"""Seconds after which another process tells people, when the one that was to has not; more than one round of notifiers takes."""
+"""Seconds, at least, after which another process tells people, when the one that was to has not; more than a round of notifiers takes."""
 _LONGEST_INTERVAL: Final = 120.0
 """A process that says nothing for five minutes is taken for one that is gone."""
 _LONGEST_CALL: Final = 60.0
@@ -97,6 +97,7 @@ class _MonitorFlow:
         self._notifiers = notifiers
         self._rules = [_Guarded(rule) for rule in check_rules(rules)]
         self._interval = seconds(interval, "interval", positive=True, most=_LONGEST_INTERVAL)
+        self._lease = max(_LEASE, 3 * self._interval, 2 * sum(each.limit for each in notifiers))
         self._name = check_id(name, "name")
         self._clock = clock
         self._counting = Counting()
@@ -117,10 +118,9 @@ class _MonitorFlow:
 
     def _run_once(self) -> Steps[Sequence[Alert]]:
         given = self._counting.take((yield from self._look()))
-        lease = max(_LEASE, 3 * self._interval)
 
         def change(known: Signals | None, now: datetime) -> Signals:
-            return exchange(known, self._name, given, self._rules, lease=lease, now=now)
+            return exchange(known, self._name, given, self._rules, lease=self._lease, now=now)
 
         signals = yield from self._change(change)
         self._counting.handed_over()
