@@ -71,7 +71,7 @@ def test_alerts_of_another_name_are_listed_by_it(post: Post) -> None:
     for args in ((), ("--json",), ("--name", "nope")):
         result = post.run("alerts", *args)
         assert (2, "") == (result.exit_code, result.stdout)
-        assert r"has ever run on this backend; there are a\x1b[2J, billing: give one with --name" in result.stderr
+        assert r"has ever run on this backend; those that have: a\x1b[2J, billing; choose with --name" in result.stderr
     assert 1 == post.run("alerts", "--name", "billing").exit_code
     assert 2 == post.run("alerts", "--name", "").exit_code
 

@@ -53,7 +53,7 @@ def _in_force(backend: Backend, name: str) -> Sequence[Alert]:
     names = ", ".join(printable(each) for each in backend.signals.names())
     raise Unusable(
         f"no monitor called {printable(name)} has ever run on this backend; "
-        + (f"there are {names}: give one with --name" if names else "nor has any other: nobody watches it")
+        + (f"those that have: {names}; choose with --name" if names else "nor has any other: nobody watches it")
     )
 
 
