@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.capabilities import require
+from tests.capabilities import is_present, require
 
-require("redis", "valkey-server", "redis-server", "loopback")
+require("redis", "valkey-server", "loopback")
 
 import redis
 
 from tests.flows.workshop import Workshop
 from tests.servers.valkey import Cluster, Server, free_port
+
+KINDS = ["valkey"]
+if is_present("redis-server"):  # its wheel is not made for every Python
+    KINDS.append(pytest.param("redis", marks=pytest.mark.soak(only=True)))
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def workshop(tmp_path: Path) -> Generator[Callable[[str], Workshop]]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["valkey", pytest.param("redis", marks=pytest.mark.soak(only=True))])
+@pytest.mark.parametrize("kind", KINDS)
 def test_workers_and_their_server_killed_at_random_every_message_ends_in_one_place(
     kind: str, workshop: Callable[[str], Workshop], scale: Callable[[int], int]
 ) -> None:
