@@ -57,9 +57,13 @@ class Drain:
         for ring in self.bells:
             ring()
 
+    def left(self) -> float:
+        """Return the seconds until nothing may run any more: infinite before it was asked for, < 0 when that is over."""
+        return math.inf if self._ends is None else self._ends - self.clock.monotonic()
+
     def remaining(self) -> float:
         """Return the seconds that are left for what runs: infinite before it was asked for, then >= 0."""
-        return math.inf if self._ends is None else max(0.0, self._ends - self.clock.monotonic())
+        return max(0.0, self.left())
 
 
 _drain: Drain | None = None

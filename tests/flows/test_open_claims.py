@@ -246,7 +246,7 @@ def test_dispatcher_that_has_given_back_takes_nothing_any_more(backend: Backend,
         dispatcher.handle(BODY)
     record = backend.claims.get("m1")
     assert record is not None
-    assert (ClaimState.FREE, 1, False) == (record.state, record.counters.interrupted, dispatcher.has_open_claims)
+    assert (ClaimState.FREE, 1, False) == (record.state, record.counters.interrupted, any(dispatcher.open_claims))
 
 
 def test_hand_back_with_a_store_that_fails_tells_and_goes_on(

@@ -14,7 +14,7 @@ import pytest
 from retrykit import AsyncDispatcher, Dispatcher, Message
 from retrykit.backends import MemoryBackend
 from retrykit.draining import current_drain
-from retrykit.errors import ConfigurationError, StoreUnavailableError
+from retrykit.errors import ConfigurationError, HandBackError, StoreUnavailableError
 from retrykit.events import Event, ShutdownChanged
 from retrykit.stores import ClaimState, as_async
 from retrykit.testing import ManualClock
@@ -54,7 +54,7 @@ def test_take_ends_with_the_source_where_nobody_stops(caplog: pytest.LogCaptureF
     with GracefulShutdown() as stop:
         assert ["a", "b"] == list(stop.take(iter(["a", None, "b"])))
     assert ShutdownReport(taken=2, finished=2) == stop.report
-    assert "the source ended, 2 taken, 2 finished, 0 returned unbegun, 0 given back, 0 to be verified, in 0.0 s" == str(
+    assert "the source ended, 2 taken, 2 finished, 0 returned, 0 given back, 0 to be verified, in 0.0 s" == str(
         stop.report
     )
     assert [] == caplog.records
@@ -185,12 +185,15 @@ def test_store_that_is_broken_does_not_keep_the_process(
     blocker = Blocker()
     dispatcher = Dispatcher(blocker, backend=MemoryBackend())
     monkeypatch.setattr(dispatcher, "hand_back", broken)
-    with GracefulShutdown(dispatcher, signals=(), limit=0.2) as stop:
+    stop = GracefulShutdown(dispatcher, signals=(), limit=0.2)
+    with pytest.raises(HandBackError, match="'m1'") as raised, stop:
         thread = handled_in_thread(dispatcher, blocker)
         stop.request(at_once=True)
     blocker.goes.set()
     thread.join()
-    assert "what still runs could not be given back; its leases will end" in caplog.text
+    assert (("m1",), ("m1",), 1) == (raised.value.message_ids, stop.report.stranded, stop.report.taken)
+    assert "what still runs could not be given back, trying again" in caplog.text
+    assert "1 of the messages in work could not be given back before the process had to stop: 'm1'" in caplog.text
 
 
 @both_loops

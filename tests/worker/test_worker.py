@@ -112,7 +112,7 @@ def test_worker_gives_back_what_a_store_refused_and_waits(
     )
     shop.run()
     assert ([(bodies(1)[0], 0.001)] * 2, True) == (nack, bodies(1)[0] in shop.source.acked)
-    assert "nothing was decided about a message, it comes again in 0.0 s: StoreUnavailableError: down" in caplog.text
+    assert "nothing was decided about 'm0', it comes again in 0.0 s: StoreUnavailableError: down" in caplog.text
 
 
 @each_colour
@@ -259,7 +259,7 @@ def test_handler_that_hangs_is_left_behind_and_replaced(caplog: pytest.LogCaptur
     assert record is not None
     assert (ClaimState.UNKNOWN, 1) == (record.state, record.counters.failed)
     assert ([(bodies(1)[0], 0.05)], [bodies(2)[1]]) == (shop.source.nacked, shop.source.acked)
-    assert "a handler hangs for more than 0.05 s and is left behind (1 of 1)" in caplog.text
+    assert "the handler of 'm0' hangs for more than 0.05 s and is left behind (1 hang, 1 may)" in caplog.text
     goes.set()
 
 

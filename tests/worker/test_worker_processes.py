@@ -83,7 +83,7 @@ def test_worker_whose_handlers_hang_gives_all_back_in_time(tmp_path: Path) -> No
     assert [ClaimState.UNKNOWN] * 4 == [record.state for record in records if record is not None]
     assert 7 == copies(tmp_path)
     assert any(
-        "7 taken, 0 finished, 3 returned unbegun, 0 given back, 4 to be verified" in line for line in worker.said
+        "7 taken, 0 finished, 3 returned, 0 given back, 4 to be verified" in line for line in worker.said
     )
 
 

@@ -42,8 +42,11 @@ def check_signals(signals: Iterable[int]) -> tuple[signal.Signals, ...]:
         ConfigurationError: one of them is none, or cannot be handled.
     """
     try:
-        checked = tuple(signal.Signals(number) for number in signals)
+        numbers = tuple(signals)
+        checked = tuple(signal.Signals(number) for number in numbers)
     except (TypeError, ValueError):
+        numbers, checked = (), (signal.SIGKILL,)
+    if not all(type(number) in {int, signal.Signals} for number in numbers):  # True is no SIGHUP, and 15.0 no SIGTERM
         checked = (signal.SIGKILL,)
     if signal.SIGKILL in checked or signal.SIGSTOP in checked:
         raise ConfigurationError(
