@@ -408,3 +408,18 @@ def test_shutdown_is_entered_once() -> None:
     assert (False, float("inf")) == (GracefulShutdown().requested, GracefulShutdown().remaining())
     with pytest.raises(ConfigurationError, match="was entered before"), stop:
         pass
+
+
+def test_loop_that_was_left_early_counts_no_later_message() -> None:
+    """What is handled after the block is none of its business."""
+    backend = MemoryBackend()
+
+    def leave(_message: Message, _key: str) -> None:
+        raise KeyboardInterrupt
+
+    with GracefulShutdown(signals=()) as stop:
+        for _ in stop.take([1, 2]):
+            break
+    with pytest.raises(KeyboardInterrupt):
+        Dispatcher(leave, backend=backend).handle(BODY)
+    assert (1, (), 1) == (stop.report.taken, stop.report.unknown, stop.report.in_work)

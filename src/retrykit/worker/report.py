@@ -64,10 +64,10 @@ class Entry:
     The first thing that is said of it counts; but what is said of its claim counts more than what is said of its copy.
     """
 
-    __slots__ = ("_tally", "end", "is_passed", "opened")
+    __slots__ = ("end", "is_passed", "opened", "tally")
 
     def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+        self.tally: Final = tally
         self.end: End | None = None
         """What became of it; None: it is in work."""
         self.is_passed = False
@@ -77,7 +77,7 @@ class Entry:
 
     def ended(self, end: End, key: str = "") -> None:
         """Take in what became of it; `key` is its id."""
-        self._tally.put(self, end, key)
+        self.tally.put(self, end, key)
 
 
 class Tally:

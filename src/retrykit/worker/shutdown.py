@@ -27,9 +27,9 @@ from ..dispatch import AsyncDispatcher, Dispatcher
 from ..draining import Drain, current_drain, install, remove
 from ..errors import ConfigurationError, HandBackError
 from ..events import Listener, ShutdownChanged, emit, listeners_of
-from ..open_claims import End, OpenClaim
+from ..open_claims import End, OpenClaim, follower_here
 from ..times import Duration, plain, seconds
-from .report import ShutdownReport, Tally
+from .report import Entry, ShutdownReport, Tally
 from .scopes import Loop, Scope, new_scope, running_loop
 from .signals import Bell, Signals, check_signals, in_main_thread
 from .taking import AsyncTaken, Taken
@@ -301,6 +301,9 @@ class GracefulShutdown:
         if self._signals is not None:
             self._signals.restore()
             self._drain.has_signals = False
+        follower = follower_here.get()
+        if isinstance(follower, Entry) and follower.tally is self.tally:  # a loop over `take` was left early
+            follower_here.set(None)
         self._drain.bells.remove(self._bell.ring)
         if self._is_owner:
             remove(self._drain)
