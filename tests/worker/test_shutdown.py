@@ -186,11 +186,16 @@ def test_store_that_is_broken_does_not_keep_the_process(
     dispatcher = Dispatcher(blocker, backend=MemoryBackend())
     monkeypatch.setattr(dispatcher, "hand_back", broken)
     stop = GracefulShutdown(dispatcher, signals=(), limit=0.2)
-    with pytest.raises(HandBackError, match="'m1'") as raised, stop:
-        thread = handled_in_thread(dispatcher, blocker)
-        stop.request(at_once=True)
+
+    def work() -> None:
+        with stop:
+            thread = handled_in_thread(dispatcher, blocker)
+            stop.request(at_once=True)
+        thread.join()
+
+    with pytest.raises(HandBackError, match="'m1'") as raised:
+        work()
     blocker.goes.set()
-    thread.join()
     assert (("m1",), ("m1",), 1) == (raised.value.message_ids, stop.report.stranded, stop.report.taken)
     assert "what still runs could not be given back, trying again" in caplog.text
     assert "1 of the messages in work could not be given back before the process had to stop: 'm1'" in caplog.text

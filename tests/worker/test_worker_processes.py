@@ -82,9 +82,7 @@ def test_worker_whose_handlers_hang_gives_all_back_in_time(tmp_path: Path) -> No
     assert 0 == code
     assert [ClaimState.UNKNOWN] * 4 == [record.state for record in records if record is not None]
     assert 7 == copies(tmp_path)
-    assert any(
-        "7 taken, 0 finished, 3 returned, 0 given back, 4 to be verified" in line for line in worker.said
-    )
+    assert any("7 taken, 0 finished, 3 returned, 0 given back, 4 to be verified" in line for line in worker.said)
 
 
 def test_worker_that_is_stuck_ends_as_a_failure(tmp_path: Path) -> None:
