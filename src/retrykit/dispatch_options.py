@@ -9,7 +9,7 @@ from typing import Protocol, TypedDict
 import attrs
 
 from ._steps import is_async as is_async_function
-from .checks import check_limit, check_options, has_methods, having
+from .checks import check_limit, check_options, having
 from .classification import ErrorClassifier
 from .clock import Clock
 from .deadletter.capture import Capture
@@ -139,7 +139,8 @@ def check_isolation(isolation: Isolating, *, is_async: bool) -> None:
     Raises:
         ConfigurationError: it does not.
     """
-    has_methods(isolation, "isolation", "turn")
+    if not callable(getattr(isolation, "turn", None)):
+        raise ConfigurationError(f"isolation is {isolation!r}, which has no turn()")
     turn = isolation.turn(alone=False)
     turn.leave()
     if is_async and not is_async_function(turn.wait):
