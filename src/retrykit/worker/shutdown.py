@@ -45,7 +45,7 @@ _GIVE: Final = 1 / 2
 _LEAVE: Final = 3 / 4
 """Of the reserve: who has not left the block by then is made to."""
 _GONE: Final = 7 / 8
-"""Of the reserve: a worker that has not come to its end by then is made to."""
+"""Of the reserve: a worker, or a process that failed, which has not come to its end by then is made to."""
 _PAUSES: Final = 4
 """How often a store that takes nothing back is asked, in the time for giving back."""
 _LOOK: Final = 1.0
@@ -253,28 +253,36 @@ class GracefulShutdown:
 
     def _check(self, error: BaseException | None) -> None:
         stranded = self.report.stranded
-        if stranded and error is None:
-            raise HandBackError(stranded) from None
+        if stranded:
+            self._leave_in_time("the process")  # a thread that waits for the same store may keep it
+            if error is None:
+                raise HandBackError(stranded) from None
 
     @contextlib.contextmanager
     def last_things(self) -> Generator[None]:
         """Leave by force where what is done after the block, in this one, lasts beyond the limit; for a worker."""
-        over = threading.Event()
-        if self._signals is not None and self.requested:
-            run = partial(contextvars.copy_context().run, self._leave_in_time, over)
-            threading.Thread(target=run, name="retrykit last things", daemon=True).start()
+        over = self._leave_in_time("the worker")
         try:
             yield
         finally:
             over.set()
 
-    def until_gone(self) -> float:
-        """Return the seconds in which a worker has to have come to its end; infinite before the process is to stop."""
-        return float("inf") if self._drain is None else max(0.0, self._drain.left() + self.reserve * _GONE)
+    def _leave_in_time(self, what: str) -> threading.Event:
+        """Leave by force at the limit, unless the event is set that is returned, or the process ends before."""
+        over = threading.Event()
 
-    def _leave_in_time(self, over: threading.Event) -> None:
-        if not over.wait(self.until_gone()):
-            self._exit("the worker")
+        def wait() -> None:
+            if not over.wait(self.until_gone()):
+                self._exit(what)
+
+        if self._signals is not None and self.requested:  # else the process is not ours to end
+            run = partial(contextvars.copy_context().run, wait)
+            threading.Thread(target=run, name="retrykit last things", daemon=True).start()
+        return over
+
+    def until_gone(self) -> float:
+        """Return the seconds in which all has to have come to its end; infinite before the process is to stop."""
+        return float("inf") if self._drain is None else max(0.0, self._drain.left() + self.reserve * _GONE)
 
     def _begin(self) -> None:
         if self._drain is not None:
