@@ -151,9 +151,10 @@ def test_worker_asks_a_source_that_gives_nonsense_again(
 @each_colour
 def test_worker_whose_source_takes_no_ack_goes_on(runner: Runner | None, caplog: pytest.LogCaptureFixture) -> None:
     """The copy comes again, and is a duplicate then."""
-    shop = Shop(runner, MemoryBackend(), sent, *bodies(2))
+    begun = list[str]()
+    shop = Shop(runner, MemoryBackend(), lambda message: begun.append(message.id), *bodies(2))
     shop.source.broken = {"ack"}
-    shop.source.at_the_end = shop.worker.stop
+    shop.source.at_the_end = lambda: shop.worker.stop() if len(begun) == 2 else None
     shop.run()
     assert "the source takes no ack, the copy comes again: ConnectionResetError: gone" in caplog.text
 
