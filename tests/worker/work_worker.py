@@ -25,8 +25,7 @@ from retrykit.worker import Delivery, GracefulShutdown, Isolation, Worker
 
 def say(text: str) -> None:
     """Say a line, whole, whoever else says one."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    os.write(1, f"{text}\n".encode())  # text streams lose lines that threads write at once
 
 
 class Provider:
