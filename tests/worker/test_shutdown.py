@@ -19,6 +19,7 @@ from retrykit.events import Event, ShutdownChanged
 from retrykit.stores import ClaimState, as_async
 from retrykit.testing import ManualClock
 from retrykit.worker import GracefulShutdown, ShutdownReport
+from retrykit.worker.signals import Bell
 from tests.colours import Runner, both_loops
 
 BODY = b'{"id": "m1"}'
@@ -428,3 +429,44 @@ def test_loop_that_was_left_early_counts_no_later_message() -> None:
     with pytest.raises(KeyboardInterrupt):
         Dispatcher(leave, backend=backend).handle(BODY)
     assert (1, (), 1) == (stop.report.taken, stop.report.unknown, stop.report.in_work)
+
+
+def test_bell_that_was_closed_is_not_heard() -> None:
+    """Whoever waited for the thread that hears it was broken off: the thread comes to its end without an error."""
+    bell = Bell()
+    bell.open()
+    bell.close()
+    bell.ring()
+    assert (b"", b"") == (bell.hear(0.001), bell.hear(None))
+
+
+@both_loops
+def test_block_that_is_cancelled_while_it_drains_waits_for_its_end(runner: Runner) -> None:
+    """What is in work may finish, and nothing is left to a thread."""
+    backend, blocker = MemoryBackend(), Blocker()
+    dispatcher = Dispatcher(blocker, backend=backend)
+
+    async def main() -> None:
+        async with stop:
+            handled.append(handled_in_thread(dispatcher, blocker))
+            stop.request()
+            threading.Timer(0.05, blocker.goes.set).start()
+            if runner is _trio().run:
+                await _trio().sleep(3600)
+            await asyncio.sleep(3600)
+
+    async def outer() -> None:
+        if runner is _trio().run:
+            with _trio().move_on_after(0.01):
+                await main()
+            return
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(main(), 0.01)
+
+    handled: list[threading.Thread] = []
+    stop = GracefulShutdown(dispatcher, signals=())
+    runner(outer)
+    handled[0].join()
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (ClaimState.DONE, (), None) == (record.state, stop.report.unknown, current_drain())

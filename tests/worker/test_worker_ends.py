@@ -23,7 +23,7 @@ from retrykit.worker import (
     QueueSource,
     Worker,
 )
-from tests.colours import Runner, both_loops
+from tests.colours import Runner, both_loops, trio
 from tests.worker.sources import RUNNERS, AsyncSource, Shop, SyncSource, sleep
 
 each_colour = pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS.keys())
@@ -198,16 +198,21 @@ def test_worker_that_an_error_breaks_off_gives_back_what_runs(runner: Runner | N
     assert ("KeyboardInterrupt", 1, ("m0",), []) == (report.reason, report.taken, report.unknown, shop.source.out)
 
 
-def test_asynchronous_worker_that_is_cancelled_gives_back_what_runs() -> None:
+@both_loops
+def test_asynchronous_worker_that_is_cancelled_gives_back_what_runs(runner: Runner) -> None:
     """Whoever runs it has a time limit of their own."""
-    backend, send = MemoryBackend(), Hanging(RUNNERS["asyncio"])
-    shop = Shop(RUNNERS["asyncio"], backend, send, *bodies(1), stops=False)
+    backend, send = MemoryBackend(), Hanging(runner)
+    shop = Shop(runner, backend, send, *bodies(1), stops=False)
 
     async def main() -> None:
+        if runner is trio.run:
+            with trio.move_on_after(0.2):
+                await shop.worker.run()
+            return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(shop.worker.run(), 0.2)
 
-    asyncio.run(main())
+    runner(main)
     record = backend.claims.get("m0")
     assert record is not None
     assert (1, ClaimState.UNKNOWN, []) == (record.counters.interrupted, record.state, shop.source.out)
@@ -236,10 +241,11 @@ def test_source_that_gives_what_is_no_delivery_is_asked_again_later(
     answers: list[Any] = [[Delivery(bodies(1)[0]), {"id": "m1"}], [7]]
 
     def give(_limit: int) -> Any:
-        if not answers:
+        if answers:
+            return answers.pop(0)
+        if shop.source.acked:
             shop.worker.stop()
-            return []
-        return answers.pop(0)
+        return []
 
     shop.source.give = give  # type: ignore[method-assign]
     shop.source.out = _Anything()
@@ -257,6 +263,33 @@ class _Anything(list[Delivery]):
 
 
 @each_colour
+def test_worker_puts_aside_a_mapping_that_is_no_json(runner: Runner | None) -> None:
+    """It will not get better, and must not go round for ever."""
+    shop = Shop(runner, MemoryBackend(), sent, {"id": "m1", "when": object()}, *bodies(1))  # type: ignore[arg-type, dict-item]
+    report = shop.run()
+    assert (1, bodies(1), [], 2) == (
+        len(shop.source.rejected),
+        shop.source.acked,
+        shop.source.nacked,
+        report.finished,
+    )
+
+
+def test_handler_that_ends_the_worker_and_has_spoilt_its_message_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """The name cannot be told any more, all else is."""
+    raw: dict[str, Any] = {"id": "m1"}
+
+    def send(_message: Message) -> None:
+        raw["when"] = object()
+        raise SystemExit(3)
+
+    shop = Shop(None, MemoryBackend(), send, raw, stops=False)  # type: ignore[arg-type]
+    with pytest.raises(SystemExit):
+        shop.run()
+    assert "the handler of a message without a proper id ended with SystemExit" in caplog.text
+
+
+@each_colour
 def test_source_that_gives_a_delivery_twice_is_acked_twice(runner: Runner | None) -> None:
     """Each is a copy of its own."""
     shop = Shop(runner, MemoryBackend(), sent)
@@ -264,10 +297,11 @@ def test_source_that_gives_a_delivery_twice_is_acked_twice(runner: Runner | None
     answers = [[delivery, delivery]]
 
     def give(_limit: int) -> Any:
-        if not answers:
+        if answers:
+            return answers.pop()
+        if len(shop.source.acked) == 2:
             shop.worker.stop()
-            return []
-        return answers.pop()
+        return []
 
     shop.source.give = give  # type: ignore[method-assign]
     shop.source.out = _Anything()
@@ -275,15 +309,20 @@ def test_source_that_gives_a_delivery_twice_is_acked_twice(runner: Runner | None
     assert (bodies(1) * 2, 2) == (shop.source.acked, report.finished)
 
 
+def ours() -> set[threading.Thread]:
+    """Return the threads that a worker has begun."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("retrykit")}
+
+
 @each_colour
 def test_worker_runs_once(runner: Runner | None) -> None:
     """A second run is refused, and changes nothing."""
     shop = Shop(runner, MemoryBackend(), sent, *bodies(2))
     report = shop.run()
-    before = threading.active_count()
+    before = ours()
     with pytest.raises(ConfigurationError, match="the worker has run before; make a new Worker"):
         shop.run()
-    assert (report, before) == (shop.worker.report, threading.active_count())
+    assert (report, set()) == (shop.worker.report, ours() - before)
 
 
 @each_colour
@@ -295,13 +334,18 @@ def test_worker_refuses_a_shutdown_that_was_entered(runner: Runner | None) -> No
         Shop(runner, MemoryBackend(), sent, shutdown=used)
     fresh = GracefulShutdown(signals=())
     shop = Shop(runner, MemoryBackend(), sent, shutdown=fresh)
-    with fresh if runner is None else contextlib.nullcontext():
-        if runner is not None:
-            fresh._begin()
-            fresh._left.set()
-            fresh._end()
-        with pytest.raises(ConfigurationError, match="the shutdown was entered before"):
-            shop.run()
+
+    async def use() -> None:
+        async with fresh:
+            pass
+
+    if runner is not None:
+        runner(use)
+    else:
+        with fresh:
+            pass
+    with pytest.raises(ConfigurationError, match="the shutdown was entered before"):
+        shop.run()
 
 
 async def _send(_message: Message, _key: str) -> None: ...

@@ -30,7 +30,7 @@ from ..events import Listener, ShutdownChanged, emit, listeners_of
 from ..open_claims import End, OpenClaim, follower_here
 from ..times import Duration, plain, seconds
 from .report import Entry, ShutdownReport, Tally
-from .scopes import Loop, Scope, new_scope, running_loop
+from .scopes import Loop, Scope, new_scope, running_loop, shielded
 from .signals import Bell, Signals, check_signals, in_main_thread
 from .taking import AsyncTaken, Taken
 
@@ -244,8 +244,9 @@ class GracefulShutdown:
         self._left.set()
         self._bell.ring()
         try:
-            while self._thread is not None and self._thread.is_alive():
-                await SystemClock().sleep_async(_GLANCE)
+            with shielded(self.remaining() + self.reserve):
+                while self._thread is not None and self._thread.is_alive():
+                    await SystemClock().sleep_async(_GLANCE)
         finally:
             self._end()
         self._check(None if is_ours else error)

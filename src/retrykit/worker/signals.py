@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import FrameType
@@ -74,10 +75,13 @@ class Bell:
 
     def hear(self, timeout: float | None) -> bytes:
         """Wait to be woken, at most `timeout` seconds; return the numbers of the rings."""
-        self._hears.settimeout(timeout)
         try:
+            self._hears.settimeout(timeout)
             return self._hears.recv(4096)
         except (TimeoutError, BlockingIOError):
+            return b""
+        except OSError:  # it was closed: whoever waited for the thread was broken off
+            time.sleep(timeout or 0.0)
             return b""
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from ..errors import (
     FingerprintMismatchError,
     HandBackError,
     InvalidMessageError,
+    InvalidPayloadError,
     ProcessStoppingError,
     WorkerStuckError,
 )
@@ -39,7 +40,7 @@ from .health import Health
 from .isolation import AsyncIsolation, Isolation
 from .options import WorkerOptions, checked
 from .report import ShutdownReport
-from .scopes import new_scope, running_loop
+from .scopes import new_scope, running_loop, shielded
 from .shutdown import GracefulShutdown
 from .source import AsyncSource, Delivery, Source, check_source
 from .trouble import Trouble
@@ -53,6 +54,8 @@ _KEEPS: Final = 6
 _LEAVE: Final = 0.5
 """Seconds for which threads may take to end."""
 
+_NEVER: Final = InvalidMessageError, InvalidPayloadError, FingerprintMismatchError
+"""What no worker will ever be able to take in."""
 _STOPS: Final = "it is about to stop"
 
 _log: Final = logging.getLogger("retrykit.worker")
@@ -179,7 +182,7 @@ class _WorkerFlow:
         if error is None:
             self._refusal.is_over()
             yield from self._let_go("ack", job)
-        elif isinstance(error, (InvalidMessageError, FingerprintMismatchError)):
+        elif isinstance(error, _NEVER):
             _log.error("a copy is put aside, since no worker can take it in: %s", error)
             yield from self._let_go("reject", job)
         elif isinstance(error, ProcessStoppingError):  # nobody has begun it, and nothing more will be
@@ -227,7 +230,7 @@ class _WorkerFlow:
     def _name(self, job: Job) -> str:
         try:
             return repr(receive(job.delivery.raw, id=job.delivery.id, max_payload=sys.maxsize).id)
-        except InvalidMessageError:  # its handler is at it all the same: it waits, or is about to find out
+        except _NEVER:  # somebody has changed it meanwhile
             return "a message without a proper id"
 
     def _tell_source(self, method: str, *args: object) -> Steps[None]:
@@ -398,7 +401,7 @@ class AsyncWorker(_WorkerFlow):
             crew.close()
             keeping.cancel()
             self._tell_end()
-            with self._stop.last_things():
+            with self._stop.last_things(), shielded(self._stop.reserve):
                 await crew.ended(_GLANCE)
                 await arun(self._give_back())
         return self._result()
