@@ -24,6 +24,10 @@ from .source import Delivery
 __all__ = ["HandlerCancelled", "Job", "TaskCrew", "ThreadCrew"]
 
 
+_GRACE: Final = 1.0
+"""Seconds for which a handler may run on at least while its message cannot be failed."""
+
+
 class HandlerCancelled(Exception):  # noqa: N818 - no error: nobody raises it
     """Stands for what a handler raised that was cancelled."""
 
@@ -48,6 +52,14 @@ class Job:
         self.is_left_behind = False
         """Whether its handler is not waited for any more."""
         self.scope: Scope | None = None
+
+    def is_late(self, now: float, limit: float) -> bool:
+        """Tell whether its handler has run for longer than `limit` seconds, and its message has failed by that.
+
+        A message that nobody could fail, since a store is down, has as long again: what is left to its handler would not be counted.
+        """
+        over = -1.0 if self.began is None else now - self.began - limit
+        return over > (0.0 if self.entry.opened is None else max(limit, _GRACE))
 
 
 class ThreadCrew:
@@ -127,9 +139,9 @@ class ThreadCrew:
 
     def leave_behind(self, limit: float) -> list[Job]:
         """Return the jobs that have run for longer than `limit` seconds, and wait for them no more."""
-        began = self._clock.monotonic() - limit
+        now = self._clock.monotonic()
         with self._lock:
-            late = [job for job in self._running if job.began is not None and job.began < began]
+            late = [job for job in self._running if job.is_late(now, limit)]
             for job in late:
                 job.is_left_behind = True
                 self._threads.discard(self._running.pop(job))
@@ -225,7 +237,7 @@ class TaskCrew:
         """Cancel the jobs that have run for longer than `limit` seconds; return those that have not ended as long after that."""
         now = self._clock.monotonic()
         for job in self._running:
-            if job.cancelled is None and job.began is not None and job.began < now - limit:
+            if job.cancelled is None and job.is_late(now, limit):
                 assert job.scope is not None, "it has begun"
                 job.cancelled = now
                 job.scope.cancel()
