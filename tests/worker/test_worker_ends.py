@@ -27,7 +27,6 @@ from tests.colours import Runner, both_loops, trio
 from tests.worker.sources import RUNNERS, AsyncSource, Shop, SyncSource, sleep
 
 each_colour = pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS.keys())
-QUICK = {"backoff": delays(0.001, jitter="none")}
 
 
 def bodies(count: int) -> list[bytes]:
@@ -237,7 +236,7 @@ def test_source_that_gives_what_is_no_delivery_is_asked_again_later(
     runner: Runner | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With growing waits, as for any failure of a source; what else it gave is handled."""
-    shop = Shop(runner, MemoryBackend(), sent, **QUICK)
+    shop = Shop(runner, MemoryBackend(), sent, backoff=delays(0.001, 0.1, jitter="none"))
     answers: list[Any] = [[Delivery(bodies(1)[0]), {"id": "m1"}], [7]]
 
     def give(_limit: int) -> Any:
@@ -251,9 +250,9 @@ def test_source_that_gives_what_is_no_delivery_is_asked_again_later(
     shop.source.out = _Anything()
     report = shop.run()
     assert ([bodies(1)[0]], 1, 1) == (shop.source.acked, report.taken, report.finished)
-    for kind in ("dict", "int"):
+    for wait, kind in (("0.0", "dict"), ("0.1", "int")):
         assert (
-            f"the source gives nothing, asked again in 0.0 s: TypeError: receive gave {kind}; allowed are "
+            f"the source gives nothing, asked again in {wait} s: TypeError: receive gave {kind}; allowed are "
             "retrykit.worker.Delivery objects"
         ) in caplog.text
 

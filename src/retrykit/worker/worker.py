@@ -152,19 +152,22 @@ class _WorkerFlow:
         try:
             answer: Sequence[Delivery] = yield from do(self._source.receive, room, min(wait, self._options.wait))
             received = tuple(answer)
-            self._trouble.is_over()
         except Exception as error:  # noqa: BLE001 - whatever a queue's client raises
             self._gives_nothing(error)
             return
         assert self._crew is not None, "it runs"
+        wrong = None
         for delivery in received:
             if not isinstance(delivery, Delivery):  # pyright: ignore[reportUnnecessaryIsInstance]
-                kind = type(delivery).__name__
-                self._gives_nothing(TypeError(f"receive gave {kind}; allowed are retrykit.worker.Delivery objects"))
+                wrong = type(delivery).__name__
                 continue  # what else it gave is held, and not lost
             job = Job(delivery, self._stop.tally.took())
             self._held[job] = None
             self._crew.begin(job)
+        if wrong is None:
+            self._trouble.is_over()
+        else:
+            self._gives_nothing(TypeError(f"receive gave {wrong}; allowed are retrykit.worker.Delivery objects"))
 
     def _gives_nothing(self, error: Exception) -> None:
         delay = self._trouble.failed(error)
