@@ -288,8 +288,13 @@ class _DispatchFlow:
                 return self._closed(opened, answer)
             sent = answer
             return self._closed(opened, (yield from self._accepted(message, sending, sent)))
-        except (Exception, GeneratorExit):
-            self._open.abandon(opened)  # a store failed, or nobody goes on
+        except Exception:
+            self._open.abandon(opened)  # a store failed
+            raise
+        except GeneratorExit:
+            opened.is_abandoned = (
+                True  # nobody goes on: the process may be at its end, so only who keeps the claims sees to it
+            )
             raise
         except BaseException:  # told to stop: given back, unknown if the send had begun, or sent if it had answered
             self._open.abandon(opened)  # if it may not even do that, or the store is down

@@ -159,11 +159,11 @@ class OpenClaims:
         now = self.now()
         opened = OpenClaim(record, message, now)
         opened.follow(follower_here.get())
-        oldest = next(iter(self.abandoned), None)
-        if oldest is not None and oldest.renewed + self._lease < now:
-            self.remove(oldest)  # its lease is over, and others may have it
         with self._lock:
+            oldest = next(iter(self._open), None)
             self._open[opened] = None
+        if oldest is not None and oldest.is_abandoned and oldest.renewed + self._lease < now:
+            self.remove(oldest)  # its lease is over, and others may have it
         return opened
 
     def now(self) -> float:
@@ -208,7 +208,7 @@ class OpenClaims:
     def __len__(self) -> int:
         """Return how many are open and have a handler that is at work."""
         with self._lock:
-            return len(self._open) - len(self.abandoned)
+            return sum(not opened.is_abandoned for opened in self._open)
 
     def older_than(self, limit: float) -> Iterator[OpenClaim]:
         """Give those that a handler has had for longer, each taken away from it; again until they are settled."""
