@@ -288,24 +288,25 @@ class _DispatchFlow:
                 return self._closed(opened, answer)
             sent = answer
             return self._closed(opened, (yield from self._accepted(message, sending, sent)))
-        except Exception:
-            self._open.abandon(opened)  # a store failed
+        except BaseException as error:
+            yield from self._broken_off(opened, sent, error)
             raise
-        except GeneratorExit:
-            opened.is_abandoned = (
-                True  # nobody goes on: the process may be at its end, so only who keeps the claims sees to it
-            )
-            raise
-        except BaseException:  # told to stop: given back, unknown if the send had begun, or sent if it had answered
-            self._open.abandon(opened)  # if it may not even do that, or the store is down
-            with logged("the claim on %r could not be given back now: %s", message.id):
-                if sent is None:
-                    yield from self._open.interrupt(opened)
-                else:
-                    yield from self._accepted(message, opened.held, sent)
-                    self._open.remove(opened)
-                    opened.ended(End.FINISHED)
-            raise
+
+    def _broken_off(self, opened: OpenClaim, sent: Sent | None, error: BaseException) -> Steps[None]:
+        """Note that a handler did not come to its end; where it was told to stop, settle its claim."""
+        if isinstance(error, GeneratorExit):  # nobody goes on: only who keeps the claims knows that the process does
+            opened.is_abandoned = True
+            return
+        self._open.abandon(opened)  # a store failed; or what follows may not be done any more, or fails
+        if isinstance(error, Exception):
+            return
+        with logged("the claim on %r could not be given back now: %s", opened.message.id):
+            if sent is None:  # given back, unknown if the send had begun
+                yield from self._open.interrupt(opened)
+            else:
+                yield from self._accepted(opened.message, opened.held, sent)
+                self._open.remove(opened)
+                opened.ended(End.FINISHED)
 
     def _opened(self, message: Message, record: ClaimRecord) -> Steps[OpenClaim]:
         opened = self._open.add(record, message)
