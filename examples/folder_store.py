@@ -20,7 +20,7 @@ import attrs
 from retrykit import Dispatcher, Message, codec
 from retrykit.clock import Clock, current_clock
 from retrykit.dead_letter import DeadLetter, DeadLetterState
-from retrykit.errors import ConfigurationError
+from retrykit.errors import ConfigurationError, StoreCorruptError
 from retrykit.lease import Lease
 from retrykit.machines import circuit, poison, redrive
 from retrykit.machines import claim as machine
@@ -617,18 +617,34 @@ class FolderSignals(SignalStore):
         self.folder = folder
 
     def _load(self, name: str) -> Signals | None:
-        document = self.folder.read("signals", name)
-        return None if document is None else Signals.from_dict(document)
+        try:
+            document = self.folder.read("signals", name)
+            return None if document is None else Signals.from_dict(document)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise StoreCorruptError(f"the signals {name!r} cannot be read: {error}") from error
 
     def _change(self, name: str, change: SignalChange) -> Signals:
         with self.folder.operation() as now:
             changed = change(self._load(name), now)
-            self.folder.write("signals", name, changed.to_dict())
+            self.folder.write("signals", name, {**changed.to_dict(), "key": name})
             return changed
 
     def _get(self, name: str) -> Signals | None:
         with self.folder.operation():
             return self._load(name)
+
+    def _names(self) -> Sequence[str]:
+        with self.folder.operation():
+            return [str(document["key"]) for document in self.folder.all("signals")]
+
+    def _mend(self, name: str) -> bool:
+        with self.folder.operation():
+            try:
+                self._load(name)
+            except StoreCorruptError:
+                self.folder.delete("signals", name)
+                return True
+            return False
 
 
 class FolderBackend:

@@ -50,11 +50,7 @@ class RedisStreamSource:
             answer = self._client.xreadgroup(self._group, self._consumer, {self._stream: ">"}, count=limit, block=block)
             streams: dict[bytes, Any] = dict(answer or ())
             entries = streams.popitem()[1] if streams else []
-        return [
-            Delivery(fields[b"body"], fields[b"id"].decode() if b"id" in fields else None, (entry, fields))
-            for entry, fields in entries
-            if fields
-        ]
+        return [_delivery(entry, fields) for entry, fields in entries if fields]
 
     def ack(self, delivery: Delivery) -> None:
         """Forget an entry."""
@@ -89,6 +85,12 @@ class RedisStreamSource:
             pipe.xack(self._stream, self._group, entry)
             pipe.xdel(self._stream, entry)
             pipe.execute()
+
+
+def _delivery(entry: bytes, fields: dict[bytes, bytes]) -> Delivery:
+    """Return an entry as a message, whatever its fields are: what cannot be read is for the dispatcher to find."""
+    id = fields[b"id"].decode(errors="replace") if b"id" in fields else None
+    return Delivery(fields.get(b"body", b""), id, (entry, fields))
 
 
 def _handle(delivery: Delivery) -> Any:

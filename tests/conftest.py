@@ -31,11 +31,21 @@ hypothesis.settings.load_profile("soak" if SOAK else "ci" if capabilities.is_ci(
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "soak: has a full count that takes minutes; scripts/soak runs it, scripts/test a hundredth"
+        "markers",
+        "soak(only=False): has a full count that takes minutes; scripts/soak runs it, scripts/test a hundredth, or nothing if only",
     )
     config.addinivalue_line(
         "markers", "unmeasured: goes over and over what other tests cover; coverage would take longer than the test"
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to a soak what says so."""
+    left = (
+        [] if SOAK else [item for item in items if any(mark.kwargs.get("only") for mark in item.iter_markers("soak"))]
+    )
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,8 @@ __all__ = [
     "counted",
     "has_methods",
     "having",
+    "instance_with",
+    "printable",
     "provider_name",
     "provider_name_or_none",
     "whole",
@@ -28,6 +30,11 @@ _NOTE: Final = 10_000
 def counted(count: int, noun: str) -> str:
     """Return a number with what is counted: "1 letter", "1,200 letters"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Return text with what a terminal would obey or a log would break at, such as escape sequences and ends of lines, spelled out."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:
@@ -71,6 +78,24 @@ def has_methods(value: object, name: str, methods: str) -> None:
     missing = [each for each in methods.split() if not hasattr(value, each)]
     if value is not None and missing:
         raise ConfigurationError(f"{name} is {value!r}, which has no {missing[0]}()")
+
+
+def instance_with(value: object, name: str, methods: str, allowed: str) -> None:
+    """See that a part is an object, not a class, with the methods by which it is used.
+
+    Args:
+        value: the part.
+        name: what it was given as.
+        methods: names, separated by spaces.
+        allowed: what it may be, for the error.
+
+    Raises:
+        ConfigurationError: it is a class, or one is missing.
+    """
+    missing = [each for each in methods.split() if not hasattr(value, each)]
+    if isinstance(value, type) or missing:
+        said = f"the class {value.__name__}" if isinstance(value, type) else f"{value!r}, which has no {missing[0]}"
+        raise ConfigurationError(f"{name} is {said}; allowed is {allowed}")
 
 
 def having(methods: str) -> Callable[[object, attrs.Attribute[Any], object], None]:

@@ -22,7 +22,7 @@ from .clock import Clock, current_clock
 from .codec import JSON
 from .decision import Action, DeadLetterReason, Decision, Disposition, DispositionKind
 from .delivery import AsyncStatusLookup, Sent, StatusLookup
-from .dispatch_options import DispatchOptions, Isolating, check_functions, checked, gives_async_turns
+from .dispatch_options import DispatchOptions, Isolating, check_functions, check_isolation, checked
 from .errors import CallRefusedError, ConfigurationError, InvalidMessageError, ProcessStoppingError
 from .events import AttemptFailed, MessageHandled, MessageQuarantined, emit
 from .failure import Failure
@@ -30,7 +30,7 @@ from .lease import new_owner
 from .machines import claim as machine
 from .machines.status import DeliveryStatus
 from .message import Message, receive
-from .open_claims import HandedBack, OpenClaim, OpenClaims, logged
+from .open_claims import End, HandedBack, OpenClaim, OpenClaims, logged
 from .projection import Projection, disposition_of
 from .stores import (
     AsyncBackend,
@@ -79,6 +79,8 @@ _PAUSE_KEYS: Final = ("campaign", "campaign_id"), ("provider", "provider"), ("te
 class _DispatchFlow:
     """The one logic of both colours."""
 
+    _is_async = False
+
     def __init__(
         self,
         send: Callable[..., object],
@@ -91,6 +93,8 @@ class _DispatchFlow:
         options: DispatchOptions,
     ) -> None:
         self._options = given = checked(options)
+        if given.isolation is not None:
+            check_isolation(given.isolation, is_async=self._is_async)
         check_functions(2 if render is None else 3, send, parse=parse, validate=validate, render=render, lookup=lookup)
         for name in ("claims", "retries", "dead_letters", "deliveries", "circuits"):
             if not hasattr(backend, name):
@@ -126,12 +130,20 @@ class _DispatchFlow:
         return len(self._open)
 
     @property
-    def has_open_claims(self) -> bool:
-        """Whether there is something that `hand_back` would give back."""
-        return any(True for _ in self._open)
+    def open_claims(self) -> OpenClaims:
+        """What is held at this moment, and would be given back by `hand_back`; for those who look after it."""
+        return self._open
 
     def isolate(self, isolation: Isolating) -> None:
-        """Let suspects run alone from now on, by an isolation of the dispatcher's colour; what it was given before stays."""
+        """Let suspects run alone from now on; what the dispatcher was given before stays.
+
+        Args:
+            isolation: `Isolation` for a Dispatcher, `AsyncIsolation` for an AsyncDispatcher, or your own of that colour.
+
+        Raises:
+            ConfigurationError: it is of the other colour, or gives no turns.
+        """
+        check_isolation(isolation, is_async=self._is_async)
         if self._options.isolation is None:
             self._options = attrs.evolve(self._options, isolation=isolation)
 
@@ -142,6 +154,8 @@ class _DispatchFlow:
         message = receive(raw, id=id, max_payload=self._options.max_payload)
         if self._open.is_closed:
             raise ProcessStoppingError(message.id)
+        if self._open.abandoned:
+            yield from self._open.collect()
         yield from self._read_pauses()
         disposition: Disposition | None = None
         while disposition is None:  # a lost claim means that somebody else decides: ask again
@@ -245,7 +259,7 @@ class _DispatchFlow:
     def _work(self, message: Message, record: ClaimRecord) -> Steps[Disposition | None]:
         """Try to send a message that is held; None when the claim was lost on the way."""
         opened = yield from self._opened(message, record)
-        held, sent = record, None
+        sent: Sent | None = None
         try:
             prepared, pause = message, None
             content: tuple[object, ...] = ()
@@ -269,31 +283,37 @@ class _DispatchFlow:
             sending = yield from self._begin_send(opened)
             if sending is None:
                 return self._closed(opened, None)
-            held = sending
             answer = yield from self._try(message, sending, (prepared, message.id, *content))
             if not isinstance(answer, Sent):
                 return self._closed(opened, answer)
             sent = answer
             return self._closed(opened, (yield from self._accepted(message, sending, sent)))
-        except (Exception, GeneratorExit):
-            opened.is_abandoned = True  # a store failed, or nobody goes on
+        except BaseException as error:
+            yield from self._broken_off(opened, sent, error)
             raise
-        except BaseException:  # told to stop: given back, unknown if the send had begun, or sent if it had answered
-            opened.is_abandoned = True  # if it may not even do that
-            if sent is None:
-                yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
+
+    def _broken_off(self, opened: OpenClaim, sent: Sent | None, error: BaseException) -> Steps[None]:
+        """Note that a handler did not come to its end; where it was told to stop, settle its claim."""
+        if isinstance(error, GeneratorExit):  # nobody goes on: only who keeps the claims knows that the process does
+            opened.is_abandoned = True
+            return
+        self._open.abandon(opened)  # a store failed; or what follows may not be done any more, or fails
+        if isinstance(error, Exception):
+            return
+        with logged("the claim on %r could not be given back now: %s", opened.message.id):
+            if sent is None:  # given back, unknown if the send had begun
+                yield from self._open.interrupt(opened)
             else:
-                yield from self._accepted(message, held, sent)
-            self._open.remove(opened)
-            raise
+                yield from self._accepted(opened.message, opened.held, sent)
+                self._open.remove(opened)
+                opened.ended(End.FINISHED)
 
     def _opened(self, message: Message, record: ClaimRecord) -> Steps[OpenClaim]:
         opened = self._open.add(record, message)
         if not self._open.is_closed:
             return opened
         # It was claimed while all others were given back.
-        yield from do(self._backend.claims.settle, machine.interrupted(record), record.seq)
-        self._open.remove(opened)
+        yield from self._open.give_back(opened)
         raise ProcessStoppingError(message.id)
 
     def _begin_send(self, opened: OpenClaim) -> Steps[ClaimRecord | None]:
@@ -313,6 +333,9 @@ class _DispatchFlow:
         self._open.remove(opened)
         if disposition is not None or not opened.is_taken_away:
             return disposition
+        if not opened.is_settled:  # whoever took it away could not, or has not yet: the claim is asked what to do
+            self._open.abandon(opened)
+            return None
         kind = DispositionKind.VERIFYING if opened.is_sending else DispositionKind.RETRY_SCHEDULED
         reason = "taken away from its handler: the worker stops, or the time limit has passed"
         return Disposition(kind=kind, message_id=opened.message.id, reason=reason)
@@ -323,8 +346,11 @@ class _DispatchFlow:
             reason = f"its handler has not ended within the time limit of {plain(time_limit)} s"
             failure = self._classify(TimeoutError(reason), opened.message, opened.stage)
             with logged("the claim on %r could not be settled at its time limit: %s", opened.message.id):
-                yield from self._fail(opened.message, opened.held, failure)
-            self._open.remove(opened)
+                failed = yield from self._fail(opened.message, opened.held, failure)
+                opened.is_settled = True
+                self._open.remove(opened)
+                if failed is not None:
+                    opened.ended(End.TIMED_OUT)
         yield from self._open.renew()
 
     def _try(
@@ -560,11 +586,6 @@ class Dispatcher(_DispatchFlow, Generic[C]):
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )
-        isolation = self._options.isolation
-        if isolation is not None and gives_async_turns(isolation):
-            raise ConfigurationError(
-                f"the isolation is the asynchronous {isolation!r}; use Isolation() for a Dispatcher"
-            )
 
     def handle(self, raw: Raw, *, id: str | None = None, lost: str | None = None) -> Disposition:
         """Carry one message as far as it goes now.
@@ -619,6 +640,8 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
     may.
     """
 
+    _is_async = True
+
     @overload
     def __init__(
         self: AsyncDispatcher[None],
@@ -663,11 +686,6 @@ class AsyncDispatcher(_DispatchFlow, Generic[C]):
         super().__init__(
             send, backend=backend, parse=parse, validate=validate, render=render, lookup=lookup, options=options
         )
-        isolation = self._options.isolation
-        if isolation is not None and not gives_async_turns(isolation):
-            raise ConfigurationError(
-                f"the isolation is the synchronous {isolation!r}; use AsyncIsolation() for an AsyncDispatcher"
-            )
 
     async def handle(self, raw: Raw, *, id: str | None = None, lost: str | None = None) -> Disposition:
         """Carry one message as far as it goes now, as `Dispatcher.handle`."""

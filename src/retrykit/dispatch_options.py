@@ -8,7 +8,7 @@ from typing import Protocol, TypedDict
 
 import attrs
 
-from ._steps import is_async
+from ._steps import is_async as is_async_function
 from .checks import check_limit, check_options, having
 from .classification import ErrorClassifier
 from .clock import Clock
@@ -28,8 +28,8 @@ __all__ = [
     "Isolating",
     "TakenTurn",
     "check_functions",
+    "check_isolation",
     "checked",
-    "gives_async_turns",
 ]
 
 
@@ -133,11 +133,22 @@ def checked(options: DispatchOptions) -> CheckedOptions:
     return CheckedOptions(**options)
 
 
-def gives_async_turns(isolation: Isolating) -> bool:
-    """Tell whether the turns of an isolation have to be awaited."""
+def check_isolation(isolation: Isolating, *, is_async: bool) -> None:
+    """See that an isolation gives turns of the dispatcher's colour.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    if not callable(getattr(isolation, "turn", None)):
+        raise ConfigurationError(f"isolation is {isolation!r}, which has no turn()")
     turn = isolation.turn(alone=False)
     turn.leave()
-    return is_async(turn.wait)
+    if is_async and not is_async_function(turn.wait):
+        raise ConfigurationError(
+            f"the isolation is the synchronous {isolation!r}; use AsyncIsolation() for an AsyncDispatcher"
+        )
+    if is_async_function(turn.wait) and not is_async:
+        raise ConfigurationError(f"the isolation is the asynchronous {isolation!r}; use Isolation() for a Dispatcher")
 
 
 def check_functions(arguments: int, send: Callable[..., object], **others: Callable[..., object] | None) -> None:

@@ -11,14 +11,26 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from .clock import Clock, SystemClock, current_clock
 
-__all__ = ["Drain", "current_drain", "install", "outlasts_drain", "remove", "sleep", "sleep_async"]
+__all__ = ["Drain", "Stop", "current_drain", "install", "outlasts_drain", "remove", "sleep", "sleep_async"]
 
 _GLANCE: Final = 0.1
-"""Seconds between two looks, in an asynchronous wait, at whether the drain has begun."""
+"""Seconds between two looks, in an asynchronous wait or one that a stop ends as well, at whether the drain has begun."""
+
+
+class Stop(Protocol):
+    """Says when everything is to stop; a `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Tell whether everything is to stop."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for it, at most `timeout` seconds, and tell whether everything is to stop."""
+        ...
 
 
 class Drain:
@@ -57,9 +69,13 @@ class Drain:
         for ring in self.bells:
             ring()
 
+    def left(self) -> float:
+        """Return the seconds until nothing may run any more: infinite before it was asked for, < 0 when that is over."""
+        return math.inf if self._ends is None else self._ends - self.clock.monotonic()
+
     def remaining(self) -> float:
         """Return the seconds that are left for what runs: infinite before it was asked for, then >= 0."""
-        return math.inf if self._ends is None else max(0.0, self._ends - self.clock.monotonic())
+        return max(0.0, self.left())
 
 
 _drain: Drain | None = None
@@ -89,44 +105,59 @@ def outlasts_drain(wait: float) -> bool:
     return drain is not None and wait > 0 and wait > drain.remaining()
 
 
-def sleep(clock: Clock, seconds: float) -> float:
+def sleep(clock: Clock, seconds: float, stop: Stop | None = None) -> float:
     """Wait, unless that would outlive the drain; a wait that has begun when the drain begins is cut short likewise.
 
     Args:
         clock: whose seconds they are; waits by another clock than the system's are begun or not, and never cut short.
         seconds: how long, >= 0.
+        stop: ends the wait as well.
 
     Returns:
-        The seconds that were not waited: 0 unless the drain came in between.
+        The seconds that were not waited: 0 unless the drain or the stop came in between.
     """
     drain = _drain
-    if drain is None:
+    if drain is None and stop is None:
         clock.sleep(seconds)
         return 0.0
-    if outlasts_drain(seconds):
+    if outlasts_drain(seconds) or (stop is not None and stop.is_set()):
         return seconds
+    if type(clock) is not SystemClock:
+        clock.sleep(seconds)
+        return 0.0
     left = seconds
-    if type(clock) is SystemClock and not drain.is_requested:
-        ends = time.monotonic() + seconds
-        drain.quiet.wait(seconds)
-        left = max(0.0, ends - time.monotonic())
-        if outlasts_drain(left):
+    if drain is not None and not drain.is_requested:
+        left = _until_asked(drain, stop, left)
+        if outlasts_drain(left) or (stop is not None and stop.is_set()):
             return left
+    if stop is not None:
+        ends = time.monotonic() + left
+        return max(0.0, ends - time.monotonic()) if stop.wait(left) else 0.0
     if left:
         clock.sleep(left)
     return 0.0
 
 
-async def sleep_async(clock: Clock, seconds: float) -> float:
+def _until_asked(drain: Drain, stop: Stop | None, seconds: float) -> float:
+    """Wait until the drain begins or everything is to stop; return the seconds that are left."""
+    ends = time.monotonic() + seconds
+    if stop is None:
+        drain.quiet.wait(seconds)
+    else:  # nobody can wait for two things at once
+        while not drain.is_requested and (left := ends - time.monotonic()) > 0 and not stop.wait(min(left, _GLANCE)):
+            pass
+    return max(0.0, ends - time.monotonic())
+
+
+async def sleep_async(clock: Clock, seconds: float, stop: Stop | None = None) -> float:
     """Wait, as `sleep`, under asyncio or trio."""
-    drain = _drain
-    if drain is None:
+    if _drain is None and stop is None:
         await clock.sleep_async(seconds)
         return 0.0
     glance = _GLANCE if type(clock) is SystemClock else math.inf
     left = seconds
     while left > 0:
-        if outlasts_drain(left):
+        if outlasts_drain(left) or (stop is not None and stop.is_set()):
             return left
         began = clock.monotonic()
         await clock.sleep_async(min(left, glance))

@@ -7,8 +7,8 @@ all its attributes, so that it survives a process pool or a result backend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,6 +23,7 @@ __all__ = [
     "ConfigurationError",
     "EventSourceError",
     "FingerprintMismatchError",
+    "HandBackError",
     "HoldLostError",
     "InvalidMessageError",
     "InvalidPayloadError",
@@ -47,6 +48,10 @@ __all__ = [
     "WebhookRefusedError",
     "WorkerStuckError",
 ]
+
+
+_NAMES: Final = 50
+"""How many messages are named in one text."""
 
 
 def _rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
@@ -326,6 +331,18 @@ class WorkerStuckError(RetrykitError, RuntimeError):
         )
         self.hanging = hanging
         self.limit = limit
+
+
+class HandBackError(RetrykitError, RuntimeError):
+    """A process that had to stop could not give back all that it held: the leases end by themselves, each as that of a lost worker."""
+
+    def __init__(self, message_ids: Sequence[str]) -> None:
+        names = ", ".join(map(repr, message_ids[:_NAMES])) + (", ..." if len(message_ids) > _NAMES else "")
+        super().__init__(
+            f"{len(message_ids)} of the messages in work could not be given back before the process had to stop: {names}; their leases end "
+            "by themselves, each as that of a lost worker; see why the store took nothing"
+        )
+        self.message_ids = tuple(message_ids)
 
 
 class RetryLater(RetrykitError):  # noqa: N818 - a signal, not an error: the work is to be put into a retry queue

@@ -10,7 +10,9 @@ import math
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Final
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import Final, Protocol
 
 import attrs
 
@@ -22,7 +24,7 @@ from .message import Message
 from .projection import Projection
 from .stores import AsyncBackend, Backend, ClaimRecord, ClaimState
 
-__all__ = ["HandedBack", "OpenClaim", "OpenClaims", "logged"]
+__all__ = ["End", "Follower", "HandedBack", "OpenClaim", "OpenClaims", "follower_here", "logged"]
 
 RENEWED_AT: Final = 1 / 3
 """Of a lease that passes before it is renewed."""
@@ -42,12 +44,57 @@ class HandedBack:
         return HandedBack(self.free + other.free, self.unknown + other.unknown)
 
 
+class End(StrEnum):
+    """What becomes of a message that a process has taken."""
+
+    FINISHED = "finished"
+    """It was handled, and what became of it is recorded."""
+    RETURNED = "returned"
+    """Its copy went back to its source, and nothing was decided."""
+    TIMED_OUT = "timed_out"
+    """It was over its time limit, and has failed."""
+    HANDED_BACK = "handed_back"
+    """Its claim was given back before its send had begun."""
+    UNKNOWN = "unknown"
+    """Its claim was given back in mid-send."""
+    STRANDED = "stranded"
+    """Its claim could not be given back: its lease ends by itself."""
+
+
+class Follower(Protocol):
+    """Whoever took a message, and counts what becomes of it."""
+
+    opened: OpenClaim | None
+    """The message's claim, while there is one."""
+
+    def ended(self, end: End, key: str = "") -> object:
+        """Take in what became of it; `key` is its id."""
+        ...
+
+
+follower_here: Final[ContextVar[Follower | None]] = ContextVar("retrykit.follower", default=None)
+"""Whose message is handled in this thread or task."""
+
+
 class OpenClaim:
     """A message that somebody works on."""
 
-    __slots__ = ("began", "is_abandoned", "is_sending", "is_taken_away", "message", "record", "renewed", "stage")
+    __slots__ = (
+        "began",
+        "follower",
+        "is_abandoned",
+        "is_overdue",
+        "is_sending",
+        "is_settled",
+        "is_taken_away",
+        "message",
+        "record",
+        "renewed",
+        "stage",
+    )
 
     def __init__(self, record: ClaimRecord, message: Message, began: float) -> None:
+        self.follower: Follower | None = None
         self.record = record
         """As it was claimed; the send that begins does not change its token."""
         self.message = message
@@ -60,6 +107,10 @@ class OpenClaim:
         """Whether the send may have begun."""
         self.is_taken_away = False
         """Whether somebody else settles it now: its handler must not begin to send."""
+        self.is_overdue = False
+        """Whether that is because it is over its time limit."""
+        self.is_settled = False
+        """Whether they have."""
         self.is_abandoned = False
         """Whether its handler has ended without settling it: it was cancelled, or a store failed."""
 
@@ -67,6 +118,16 @@ class OpenClaim:
     def held(self) -> ClaimRecord:
         """The record as the store has it, or may have it."""
         return attrs.evolve(self.record, state=ClaimState.SENDING) if self.is_sending else self.record
+
+    def follow(self, follower: Follower | None) -> None:
+        """Let somebody know what becomes of it, unless they follow another claim."""
+        if follower is not None and follower.opened is None:
+            self.follower, follower.opened = follower, self
+
+    def ended(self, end: End) -> None:
+        """Say what became of it."""
+        if self.follower is not None:
+            self.follower.ended(end, self.message.id)
 
 
 class OpenClaims:
@@ -88,6 +149,8 @@ class OpenClaims:
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._open: Final = dict[OpenClaim, None]()
+        self.abandoned: Final = dict[OpenClaim, None]()
+        """Those whose handlers have ended without settling them."""
         self.is_closed = False
         """Whether all was given back, and nothing may be begun any more."""
 
@@ -95,11 +158,12 @@ class OpenClaims:
         """Take in a claim that was granted."""
         now = self.now()
         opened = OpenClaim(record, message, now)
+        opened.follow(follower_here.get())
         with self._lock:
             oldest = next(iter(self._open), None)
-            if oldest is not None and oldest.is_abandoned and oldest.renewed + self._lease < now:
-                del self._open[oldest]  # its lease is over, so there is nothing to give back
             self._open[opened] = None
+        if oldest is not None and oldest.is_abandoned and oldest.renewed + self._lease < now:
+            self.remove(oldest)  # its lease is over, and others may have it
         return opened
 
     def now(self) -> float:
@@ -110,6 +174,15 @@ class OpenClaims:
         """Forget a claim: it is settled, or somebody else has taken over."""
         with self._lock:
             self._open.pop(opened, None)
+            self.abandoned.pop(opened, None)
+        if opened.follower is not None and opened.follower.opened is opened:
+            opened.follower.opened = None
+
+    def abandon(self, opened: OpenClaim) -> None:
+        """Note that nobody works on it any more, and that it is still to be settled."""
+        opened.is_abandoned = True
+        with self._lock:
+            self._open[opened] = self.abandoned[opened] = None
 
     def may_send(self, opened: OpenClaim) -> bool:
         """Note that the send begins; False when the claim was taken away meanwhile: then nothing may be sent."""
@@ -138,9 +211,12 @@ class OpenClaims:
             return sum(not opened.is_abandoned for opened in self._open)
 
     def older_than(self, limit: float) -> Iterator[OpenClaim]:
-        """Give those that a handler has had for longer, each taken away from it."""
+        """Give those that a handler has had for longer, each taken away from it; again until they are settled."""
         began = self.now() - limit
-        return (opened for opened in self if opened.began < began and self.take_away(opened))
+        for opened in self:
+            if opened.began < began and (opened.is_overdue or self.take_away(opened)):
+                opened.is_overdue = True
+                yield opened
 
     def renew(self) -> Steps[None]:
         """Renew the leases of which a third has passed; give back what was abandoned. A store that fails is logged."""
@@ -151,10 +227,20 @@ class OpenClaims:
             asked, record = self.now(), opened.record
             with logged("the lease of %r cannot be renewed now, trying again: %s", record.key):
                 if opened.is_abandoned:
-                    yield from self._give_back(opened)
+                    yield from self.give_back(opened)
                     continue
                 renewed = yield from do(self._backend.claims.renew, record.key, record.seq, lease=self._lease)
                 opened.renewed = math.inf if renewed is None else asked  # it is settled, or somebody has taken over
+
+    def collect(self) -> Steps[None]:
+        """Give back what was abandoned, as far as the store takes it now."""
+        with self._lock:
+            abandoned = tuple(self.abandoned)
+        for opened in abandoned:
+            try:
+                yield from self.give_back(opened)
+            except StoreError:
+                return  # the next message, or whoever keeps the claims, tries again
 
     def hand_back(self) -> Steps[HandedBack]:
         """Give back all that is open, because the process stops. What a store refuses is logged, and left to its lease.
@@ -166,8 +252,9 @@ class OpenClaims:
         given = list[tuple[OpenClaim, ClaimRecord]]()
         for opened in self:
             with logged("the claim on %r could not be given back, and its lease will end: %s", opened.record.key):
-                settled = yield from self._give_back(opened)
+                settled = yield from self.give_back(opened)
                 if settled is not None:
+                    _tell(opened, settled)
                     given.append((opened, settled))
         for opened, settled in given:
             with logged(
@@ -180,11 +267,18 @@ class OpenClaims:
             unknown=tuple(record.key for record in records if record.state is ClaimState.UNKNOWN),
         )
 
-    def _give_back(self, opened: OpenClaim) -> Steps[ClaimRecord | None]:
+    def interrupt(self, opened: OpenClaim) -> Steps[None]:
+        """Give back what its own handler was interrupted in."""
+        settled = yield from self.give_back(opened)
+        if settled is not None:
+            _tell(opened, settled)
+
+    def give_back(self, opened: OpenClaim) -> Steps[ClaimRecord | None]:
         """Settle an open claim as interrupted; None when somebody else has settled it or taken over."""
         self.take_away(opened)
         held = opened.held
         settled = yield from do(self._backend.claims.settle, machine.interrupted(held), held.seq)
+        opened.is_settled = True
         self.remove(opened)
         return settled
 
@@ -194,6 +288,10 @@ class OpenClaims:
             return
         now = (self._clock or current_clock()).now()
         yield from do(self._backend.retries.schedule, message, now, generation=settled.generation, version=settled.seq)
+
+
+def _tell(opened: OpenClaim, settled: ClaimRecord) -> None:
+    opened.ended(End.UNKNOWN if settled.state is ClaimState.UNKNOWN else End.HANDED_BACK)
 
 
 @contextmanager

@@ -28,16 +28,17 @@ _MILLISECOND = timedelta(milliseconds=1)
 _LAST = datetime.max.replace(microsecond=999000, tzinfo=UTC)
 
 
-def seconds(value: Duration, name: str = "duration", *, positive: bool = False) -> float:
+def seconds(value: Duration, name: str = "duration", *, positive: bool = False, most: float = math.inf) -> float:
     """Read a duration as float seconds.
 
     Args:
         value: seconds (>= 0, finite), a `timedelta`, or text: numbers with a unit of ms, s, m, h, d or w.
         name: what the value is for; named in the error.
         positive: refuse zero.
+        most: refuse what is longer, in seconds.
 
     Raises:
-        ConfigurationError: the value is not a duration, is negative, infinite or NaN, or is zero where that is refused.
+        ConfigurationError: the value is not a duration, is negative, infinite or NaN, or is zero or too long where that is refused.
 
     Example:
         >>> seconds("1h30m"), seconds(2), seconds(timedelta(days=1))
@@ -62,6 +63,8 @@ def seconds(value: Duration, name: str = "duration", *, positive: bool = False) 
     if not math.isfinite(result) or result < 0 or (positive and result == 0):
         allowed = "> 0" if positive else ">= 0"
         raise ConfigurationError(f"{name} is {value!r}; allowed are finite durations {allowed}")
+    if result > most:
+        raise ConfigurationError(f"{name} is {value!r}; allowed are durations of at most {short(most)}")
     return result
 
 

@@ -358,6 +358,7 @@ NAMES = st.none() | st.text(max_size=12) | st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=400)
 @given(
     VALUES | st.dictionaries(FIELDS, VALUES, max_size=8),

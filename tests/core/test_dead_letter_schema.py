@@ -34,6 +34,7 @@ MINIMAL = {
 }
 
 
+@pytest.mark.unmeasured
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large])
 @given(documents(SCHEMA))
 def test_record_that_the_schema_allows_loads(record):
@@ -47,6 +48,7 @@ def test_record_that_the_schema_allows_loads(record):
     assert letter == DeadLetter.from_dict(written)
 
 
+@pytest.mark.unmeasured
 @given(letters)
 def test_letter_written_keeps_to_the_schema(letter):
     """Every letter, as a dictionary and as JSON."""

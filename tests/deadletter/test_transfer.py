@@ -53,6 +53,7 @@ def ids(lines):
     return [json.loads(line)["message_id"] for line in lines]
 
 
+@pytest.mark.unmeasured
 @given(st.lists(any_letters, max_size=7, unique_by=lambda letter: letter.id), st.integers(1, 4))
 def test_letters_exported_imported_and_exported_again_are_the_same_bytes(some, page):
     """In the same order, with their states, and with the fields of newer versions."""

@@ -240,6 +240,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=400)
 @given(
     st.sampled_from(

@@ -897,6 +897,7 @@ DOCUMENTS = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=300)
 @given(
     st.sampled_from(HOOKS),

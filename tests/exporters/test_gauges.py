@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 
 import pytest
+import trio
 
 from retrykit import CircuitBreaker, Dispatcher, RetryBudget, open_async_backend, open_backend
 from retrykit.backends import MemoryBackend
 from retrykit.errors import BreakerOpenError, ConfigurationError, StoreUnavailableError
-from retrykit.exporters.gauges import BackendGauges, PartGauges
+from retrykit.exporters.gauges import AsyncBackendGauges, BackendGauges, PartGauges
 from retrykit.message import Message
+from retrykit.stores import as_async
 from retrykit.testing import ManualClock
 
 
@@ -107,9 +110,130 @@ def test_gauges_of_a_store_that_is_away_say_so(backend, clock, monkeypatch, capl
 
 
 def test_gauges_of_an_asynchronous_backend_are_refused():
-    """A scrape cannot await."""
+    """A scrape cannot await; and gauges that are awaited need an asynchronous one."""
     with pytest.raises(ConfigurationError, match=r"use open_backend\(url\) beside it"):
         BackendGauges(open_async_backend("memory://"))
+    with pytest.raises(ConfigurationError, match=r"is synchronous; use BackendGauges\(backend\), or as_async"):
+        AsyncBackendGauges(open_backend("memory://"))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BackendGauges(5), "backend is 5, which has no dead_letters; allowed is one with all its stores"),
+        (lambda: AsyncBackendGauges(None), "backend is None, which has no dead_letters; allowed is one with all"),
+        (
+            lambda: BackendGauges(MemoryBackend),
+            "backend is the class MemoryBackend; allowed is one with all its stores",
+        ),
+        (lambda: BackendGauges(MemoryBackend(), fresh=-1), "fresh is -1; allowed are finite durations >= 0"),
+        (lambda: BackendGauges(MemoryBackend(), clock=5), "clock is 5, which has no now()"),
+        (lambda: PartGauges(budgets=5), "budgets is 5; allowed are budgets by name, such as {'ses': RetryBudget()}"),
+        (lambda: PartGauges(budgets=[RetryBudget()]), "budgets is [<"),
+        (
+            lambda: PartGauges(budgets={"ses": 5}),
+            "the budget 'ses' is 5, which has no tokens; allowed is a RetryBudget",
+        ),
+        (lambda: PartGauges(budgets={"ses": RetryBudget}), "the budget 'ses' is the class RetryBudget; allowed is a"),
+        (lambda: PartGauges(budgets={"": RetryBudget()}), "the name of a budget is empty; allowed is text of 1 to"),
+        (lambda: PartGauges(budgets={5: RetryBudget()}), "the name of a budget is 5; allowed is text of 1 to"),
+        (lambda: PartGauges(breakers=5), "breakers is 5; allowed is a list, such as [CircuitBreaker('ses')]"),
+        (lambda: PartGauges(breakers="ses"), "breakers is 'ses'; allowed is a list"),
+        (lambda: PartGauges(breakers=["ses"]), "a breaker is 'ses', which has no name; allowed is a CircuitBreaker"),
+        (
+            lambda: PartGauges(breakers=[CircuitBreaker("ses"), CircuitBreaker("ses")]),
+            "two breakers are called 'ses'; each is shown under a name of its own",
+        ),
+    ],
+)
+def test_gauges_of_what_is_not_allowed_are_refused(make, message):
+    """When they are made: at a scrape they would take all other metrics with them."""
+    with pytest.raises(ConfigurationError) as caught:
+        make()
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("colour", ["asyncio", "trio"])
+def test_gauges_that_are_refreshed_tell_what_synchronous_ones_tell(backend, clock, colour):
+    """Once refreshed; until then, that nothing is known."""
+    gauges = AsyncBackendGauges(as_async(backend), clock=clock)
+    backend.retries.schedule(Message(id="m", payload=None), clock.now())
+    assert {"backend.up": {"": 0}} == figures(gauges)
+    trio.run(gauges.refresh) if colour == "trio" else asyncio.run(gauges.refresh())
+    assert figures(BackendGauges(backend, clock=clock)) == figures(gauges)
+    assert BackendGauges.gauges is AsyncBackendGauges.gauges
+
+
+def test_gauges_that_are_refreshed_are_read_anew_only_when_they_are_no_longer_fresh(backend, clock):
+    """However often the application asks; a clock that goes back makes them no fresher."""
+    gauges = AsyncBackendGauges(as_async(backend), fresh=10, clock=clock)
+    asyncio.run(gauges.refresh())
+    first = gauges.read()
+    clock.advance(9.9)
+    asyncio.run(gauges.refresh())
+    assert gauges.read() is first
+    clock.advance(0.1)
+    asyncio.run(gauges.refresh())
+    assert gauges.read() is not first
+
+
+@pytest.mark.parametrize(("fresh", "limit"), [(10, 60), (0, 60), (40, 120)])
+def test_gauges_that_nobody_refreshes_say_so(backend, clock, fresh, limit):
+    """Figures that stand still look like a system that is well."""
+    gauges = AsyncBackendGauges(as_async(backend), fresh=fresh, clock=clock)
+    asyncio.run(gauges.refresh())
+    clock.advance(limit)
+    assert {"": 1} == figures(gauges)["backend.up"]
+    clock.advance(0.1)
+    assert {"backend.up": {"": 0}} == figures(gauges)
+
+
+def test_gauges_refreshed_by_two_tasks_are_read_once(backend, clock, monkeypatch):
+    """And by the next one, when the first was cancelled in the middle of it."""
+    calls = []
+
+    async def main():
+        begun, go_on, other = asyncio.Event(), asyncio.Event(), as_async(backend)
+        stats = other.retries._stats
+
+        async def slow(_):
+            calls.append(1)
+            begun.set()
+            await go_on.wait()
+            return await stats()
+
+        monkeypatch.setattr(type(other.retries), "_stats", slow)
+        gauges = AsyncBackendGauges(other, clock=clock)
+        first = asyncio.ensure_future(gauges.refresh())
+        await begun.wait()
+        await gauges.refresh()
+        assert [1] == calls
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        go_on.set()
+        await gauges.refresh()
+        assert ([1, 1], 1) == (calls, figures(gauges)["backend.up"][""])
+
+    asyncio.run(main())
+
+
+def test_gauges_of_an_asynchronous_store_that_is_away_say_so(backend, clock, monkeypatch, caplog):
+    """As synchronous ones do."""
+
+    async def away(self):
+        raise StoreUnavailableError("no answer")
+
+    other = as_async(backend)
+    gauges = AsyncBackendGauges(other, fresh=5, clock=clock)
+    monkeypatch.setattr(type(other.retries), "_stats", away)
+    asyncio.run(gauges.refresh())
+    assert {"backend.up": {"": 0}} == figures(gauges)
+    assert ["the figures of the backend cannot be read now: no answer"] == caplog.messages
+    monkeypatch.undo()
+    clock.advance(5)
+    asyncio.run(gauges.refresh())
+    assert {"": 1} == figures(gauges)["backend.up"]
 
 
 def test_gauges_of_parts_tell_what_they_hold_and_have_refused():

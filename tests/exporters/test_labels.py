@@ -50,6 +50,13 @@ def test_bounded_in_many_threads_keeps_its_limit():
     assert 11 == len(seen)
 
 
+@pytest.mark.parametrize("known", ["ses", 5, None])
+def test_bounded_with_known_values_that_are_no_list_names_them(known):
+    """A text would be taken for its letters."""
+    with pytest.raises(ConfigurationError, match=r"^known is .*; allowed is a list of values"):
+        Bounded(1, known=known)
+
+
 @pytest.mark.parametrize("limit", [0, True, "many"])
 def test_bounded_with_a_limit_that_is_not_allowed_names_it(limit):
     """The limit is a whole number of at least one."""

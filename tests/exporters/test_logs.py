@@ -9,6 +9,7 @@ import pytest
 from retrykit import Action, Dispatcher, PolicyMatrix, RetryPolicy, RetryScheduler, open_backend
 from retrykit.backends import MemoryBackend
 from retrykit.decision import DispositionKind
+from retrykit.errors import ConfigurationError
 from retrykit.events import BreakerChanged, OutcomeVerified, RedriveChanged
 from retrykit.exporters.logs import LogListener
 from retrykit.failure import ErrorGroup
@@ -123,6 +124,22 @@ def test_listener_with_a_logger_of_structlog_gives_it_the_fields_as_keywords():
     (dead,) = [line for line in captured if line["kind"] == "MessageHandled"]
     assert ("warning", "welcome-17", "mailbox_full") == (dead["log_level"], dead["message_id"], dead["error_class"])
     assert dead["event"].startswith("'welcome-17' is dead_lettered")
+
+
+@pytest.mark.parametrize(
+    ("logger", "message"),
+    [
+        (5, "logger is 5, which has no error; allowed is a logger, such as logging.getLogger('mailer')"),
+        ("mailer", "logger is 'mailer', which has no error; allowed is a logger"),
+        (print, "logger is <built-in function print>, which has no error; allowed is a logger"),
+        (logging.Logger, "logger is the class Logger; allowed is a logger"),
+    ],
+)
+def test_listener_with_what_is_no_logger_refuses_it(logger, message):
+    """When it is made: a listener that raises later is passed over."""
+    with pytest.raises(ConfigurationError) as caught:
+        LogListener(logger)
+    assert str(caught.value).startswith(message)
 
 
 def test_dispatcher_without_listeners_logs_what_it_gives_up_and_nothing_else(lines):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import pytest
@@ -13,10 +14,10 @@ require("opentelemetry.sdk")
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from retrykit import RetryBudget, open_backend
-from retrykit.errors import MissingExtraError
+from retrykit import RetryBudget, open_async_backend, open_backend
+from retrykit.errors import ConfigurationError, MissingExtraError
 from retrykit.events import BreakerChanged
-from retrykit.exporters.gauges import BackendGauges, PartGauges
+from retrykit.exporters.gauges import AsyncBackendGauges, BackendGauges, PartGauges
 from retrykit.exporters.metrics import METRICS
 from retrykit.exporters.opentelemetry import OpenTelemetryExporter
 from tests.exporters.samples import AT, EVENTS
@@ -92,6 +93,47 @@ def test_exporter_watching_parts_shows_their_figures(reader, exporter):
     (tokens,) = found["retrykit.budget.tokens"].data_points
     assert ({"retrykit.budget": "ses"}, 10) == (dict(tokens.attributes), tokens.value)
     assert found["retrykit.budget.denied"].is_monotonic
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_values": 0}, "max_values is 0; allowed are whole numbers >= 1"),
+        ({"meter_provider": 5}, "meter_provider is 5, which has no get_meter; allowed is one of OpenTelemetry"),
+        (
+            {"meter_provider": MeterProvider},
+            "meter_provider is the class MeterProvider; allowed is one of OpenTelemetry",
+        ),
+    ],
+)
+def test_exporter_with_an_option_that_is_not_allowed_names_it(options, message):
+    """With what is."""
+    with pytest.raises(ConfigurationError) as caught:
+        OpenTelemetryExporter(**options)
+    assert str(caught.value).startswith(message)
+
+
+def test_exporter_told_to_watch_something_else_or_the_same_again_refuses_it(reader, exporter):
+    """Twice the same figures would be two answers to one question."""
+    for gauges in ("x", None, PartGauges):
+        with pytest.raises(ConfigurationError, match=r"^gauges is .*; allowed is BackendGauges\(backend\)"):
+            exporter.watch(gauges)
+    exporter.watch(PartGauges(budgets={"ses": RetryBudget()}))
+    with pytest.raises(
+        ConfigurationError, match=r"^breaker\.rejected is shown already; an exporter shows gauges of one"
+    ):
+        exporter.watch(PartGauges())
+    exporter.watch(BackendGauges(open_backend("memory://")))
+    assert {"retrykit.backend.up", "retrykit.budget.tokens"} <= set(points(reader))
+
+
+def test_exporter_watching_an_asynchronous_backend_shows_what_was_refreshed(reader, exporter):
+    """Until then that nobody has."""
+    gauges = AsyncBackendGauges(open_async_backend("memory://"))
+    exporter.watch(gauges)
+    assert {"retrykit.backend.up": 0} == {name: found[0].value for name, found in points(reader).items()}
+    asyncio.run(gauges.refresh())
+    assert 1 == points(reader)["retrykit.backend.up"][0].value
 
 
 def test_exporter_without_its_extra_names_it(monkeypatch):

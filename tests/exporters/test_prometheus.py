@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import tracemalloc
@@ -14,10 +15,19 @@ require("prometheus_client")
 
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
-from retrykit import Action, CircuitBreaker, Dispatcher, PolicyMatrix, RetryBudget, RetryPolicy, open_backend
+from retrykit import (
+    Action,
+    CircuitBreaker,
+    Dispatcher,
+    PolicyMatrix,
+    RetryBudget,
+    RetryPolicy,
+    open_async_backend,
+    open_backend,
+)
 from retrykit.errors import ConfigurationError, MissingExtraError
 from retrykit.events import BreakerChanged, UnknownCode
-from retrykit.exporters.gauges import BackendGauges, PartGauges
+from retrykit.exporters.gauges import AsyncBackendGauges, BackendGauges, PartGauges
 from retrykit.exporters.prometheus import PrometheusExporter
 from retrykit.failure import ErrorGroup
 from tests.exporters.samples import AT, EVENTS, failure
@@ -155,6 +165,59 @@ def test_exporter_watching_parts_shows_their_figures(registry, exporter):
         'retrykit_breaker_rejected_total{breaker="ses"}': 0,
     }
     assert wanted == {name: shown[name] for name in wanted}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_values": 0}, "max_values is 0; allowed are whole numbers >= 1"),
+        ({"max_values": "many"}, "max_values is 'many'; allowed are whole numbers"),
+        ({"namespace": ""}, "namespace is ''; allowed are 1 to 64 letters, digits and '_', a letter first"),
+        ({"namespace": "a-b"}, "namespace is 'a-b'; allowed"),
+        ({"namespace": "a b"}, "namespace is 'a b'; allowed"),
+        ({"namespace": 5}, "namespace is 5; allowed"),
+        ({"registry": "x"}, "registry is 'x', which has no register; allowed is one of prometheus_client"),
+        (
+            {"registry": CollectorRegistry},
+            "registry is the class CollectorRegistry; allowed is one of prometheus_client",
+        ),
+    ],
+)
+def test_exporter_with_an_option_that_is_not_allowed_names_it_and_registers_nothing(registry, options, message):
+    """A second try on the same registry finds nothing in its way."""
+    with pytest.raises(ConfigurationError) as caught:
+        PrometheusExporter(**{"registry": registry, **options})
+    assert str(caught.value).startswith(message)
+    assert {} == series(registry)
+    assert PrometheusExporter(registry)
+
+
+NO_GAUGES = [
+    ("x", "gauges is 'x', which has no gauges; allowed is BackendGauges(backend), AsyncBackendGauges(backend) or Part"),
+    (None, "gauges is None, which has no gauges; allowed is"),
+    (PartGauges, "gauges is the class PartGauges; allowed is"),
+]
+
+
+@pytest.mark.parametrize(("gauges", "message"), NO_GAUGES)
+def test_exporter_told_to_watch_something_else_refuses_it(registry, exporter, gauges, message):
+    """At once, and not at the first scrape."""
+    with pytest.raises(ConfigurationError) as caught:
+        exporter.watch(gauges)
+    assert str(caught.value).startswith(message)
+    assert series(registry)
+
+
+def test_exporter_watching_an_asynchronous_backend_shows_what_was_refreshed(registry, exporter):
+    """Before each scrape, by the application."""
+    backend = open_async_backend("memory://")
+    gauges = AsyncBackendGauges(backend)
+    exporter.watch(gauges)
+    shown = series(registry)
+    assert (0, False) == (shown["retrykit_backend_up"], "retrykit_unsettled" in shown)
+    asyncio.run(gauges.refresh())
+    shown = series(registry)
+    assert (1, 0) == (shown["retrykit_backend_up"], shown["retrykit_unsettled"])
 
 
 def test_exporter_made_twice_for_one_registry_is_refused(registry, exporter):

@@ -149,6 +149,8 @@ def test_traced_retries_that_call_in_another_context_are_spans_all_the_same(span
 
 def test_traced_with_what_cannot_be_traced_is_refused(provider):
     """A value that is no decorator, and generator functions, are named."""
+    with pytest.raises(ConfigurationError, match="5 cannot be called; traced takes functions"):
+        traced(retry(**TRIES))(5)
     with pytest.raises(ConfigurationError, match="retries is 3; allowed is a decorator"):
         traced(3)
 
@@ -248,3 +250,33 @@ def test_traced_send_gets_what_render_made(spans, provider):
         {"id": "m"}
     )
     assert ["content"] == sent
+
+
+def gives_messages(message, key):
+    yield message
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: traced(retry(**TRIES), name=5), "name is 5; allowed is text that is not empty, or None: that of the"),
+        (lambda: traced(retry(**TRIES), name=""), "name is ''; allowed is text"),
+        (
+            lambda: traced(retry(**TRIES), tracer_provider="x"),
+            "tracer_provider is 'x', which has no get_tracer; allowed is",
+        ),
+        (
+            lambda: traced_send(print, tracer_provider=TracerProvider),
+            "tracer_provider is the class TracerProvider; allowed",
+        ),
+        (lambda: traced_send(5), "send is 5; allowed is a function of a message and its key, or a coroutine function"),
+        (lambda: traced_send(gives_messages), "send is <function gives_messages"),
+        (lambda: traced_send(print, system=5), "system is 5; allowed is text that is not empty, or None: nothing is"),
+        (lambda: traced_send(print, destination=""), "destination is ''; allowed is text"),
+    ],
+)
+def test_tracing_of_what_is_not_allowed_is_refused(make, message):
+    """When it is made, not at the first attempt."""
+    with pytest.raises(ConfigurationError) as caught:
+        make()
+    assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""A process with a breaker that does what it is told: `python -m tests.flows.breaker_worker FILE NAME`.
+"""A process with a breaker that does what it is told: `python -m tests.flows.breaker_worker URL START PROBES`.
 
 Each line of standard input is a JSON list of an operation and its argument, and each is answered by a line of JSON. Time is
 real and only goes on when the parent says so: the clock adds what it was told to wait to the instant of its start.
@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from datetime import datetime
 
-from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.backends import open_backend
 from retrykit.breaker import CircuitBreaker
 from retrykit.breaker_sync import BreakerSync
 from retrykit.errors import BreakerOpenError
@@ -25,11 +25,11 @@ PROBE_TIMEOUT = 4.0
 
 
 class Worker:
-    """A process with one breaker on the SQLite file that all share."""
+    """A process with one breaker on the backend that all share."""
 
-    def __init__(self, path: str, start: str, probes: int) -> None:
+    def __init__(self, url: str, start: str, probes: int) -> None:
         self.clock = ManualClock(datetime.fromisoformat(start))
-        self.backend = SQLiteBackend(path, clock=self.clock)
+        self.backend = open_backend(url, clock=self.clock)
         self.breaker = CircuitBreaker(
             "ses",
             failure_threshold=2,
@@ -74,9 +74,9 @@ class Worker:
         return self.breaker.state.value
 
 
-def main(path: str, start: str, probes: int) -> None:
+def main(url: str, start: str, probes: int) -> None:
     """Work until standard input ends."""
-    worker = Worker(path, start, probes)
+    worker = Worker(url, start, probes)
     with closing(worker.backend):
         print(json.dumps("ready"), flush=True)
         for line in sys.stdin:

@@ -18,6 +18,7 @@ from tests import capabilities
 from tests.flows.breakers import RECOVERIES, BreakerFleet
 from tests.flows.fleet import Fleet, Stage, on_stage
 from tests.flows.world import World, WorldMaker
+from tests.stores.ready import ready
 
 LOOPS = ["asyncio"]
 if capabilities.is_present("trio") or capabilities.is_ci():
@@ -35,7 +36,7 @@ def backend(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) 
     if request.param == "memory":
         backend = MemoryBackend(clock=clock)
     else:
-        backend = SQLiteBackend(tmp_path / "flows.db", clock=clock, synchronous="normal")
+        backend = SQLiteBackend(ready(tmp_path / "flows.db"), clock=clock, synchronous="normal")
     yield backend
     backend.close()
 

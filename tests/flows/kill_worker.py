@@ -1,7 +1,7 @@
-"""A worker that may be killed at any moment: `python -m tests.flows.kill_worker FOLDER SEED`.
+"""A worker that may be killed at any moment: `python -m tests.flows.kill_worker URL FOLDER SEED`.
 
-It takes copies from the application's queue and handles them, republishes what is due and verifies what is unknown, all
-on the SQLite file of the folder, until its standard input ends.
+It takes copies from the application's queue in the folder and handles them, republishes what is due and verifies what is unknown, all
+on the backend of the URL, until its standard input ends.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from random import Random
 
 from retrykit import Action, Dispatcher, ErrorGroup, Message, PolicyMatrix, RetryPolicy, RetryScheduler
-from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import SystemClock
 from retrykit.delivery import NotAccepted, Sent
 from retrykit.errors import StoreError
 from retrykit.policy import constant
 from retrykit.reconcile import Reconciler
 from retrykit.stores import Backend, ClaimState
+from tests.servers.opening import opened
 
 LEASE = 2.0
 MARGIN = timedelta(seconds=1)
@@ -137,10 +137,10 @@ def parse(message: Message) -> Message:
     return message
 
 
-def work(folder: Path, seed: int) -> None:
+def work(url: str, folder: Path, seed: int) -> None:
     """Work until the process is killed."""
     queue = ApplicationQueue(folder / "queue.db")
-    with closing(SQLiteBackend(folder / "flows.db")) as backend:
+    with closing(opened(url)) as backend:
         provider = Provider(folder / "accepted.txt", backend, Random(seed))
         dispatcher = Dispatcher(
             provider.send, backend=backend, parse=parse, lookup=provider.lookup, matrix=MATRIX, lease=LEASE
@@ -172,4 +172,4 @@ def end_with_parent() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=end_with_parent, daemon=True).start()
-    work(Path(sys.argv[1]), int(sys.argv[2]))
+    work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

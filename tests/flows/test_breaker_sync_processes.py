@@ -1,28 +1,33 @@
-"""Real processes with breakers on one SQLite file: the parent says who does what when, on one clock."""
+"""Real processes with breakers on one backend: the parent says who does what when, on one clock."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from retrykit.backends.sqlite import SQLiteBackend
+from retrykit.backends import open_backend
 from retrykit.testing import ManualClock
 from tests.flows.breaker_worker import INTERVAL, PROBE_TIMEOUT, RECOVERY
 
 ROOT = Path(__file__).parents[2]
 SIZE = 3
 
+pytestmark = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("valkey", marks=pytest.mark.soak(only=True))], indirect=True
+)
+
 
 class Child:
     """One of the processes."""
 
-    def __init__(self, path, clock, probes):
-        command = [sys.executable, "-m", "tests.flows.breaker_worker", path, clock.now().isoformat(), str(probes)]
+    def __init__(self, url, clock, probes):
+        command = [sys.executable, "-m", "tests.flows.breaker_worker", url, clock.now().isoformat(), str(probes)]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def tell(self, operation, *arguments):
@@ -51,12 +56,11 @@ class Child:
 class Crew:
     """Three processes that begin each operation at once."""
 
-    def __init__(self, path, probes, stack):
-        self.path = path
+    def __init__(self, url, probes, stack):
         self.clock = ManualClock()
-        self.backend = SQLiteBackend(path, clock=self.clock)
+        self.backend = open_backend(url, clock=self.clock)
         stack.callback(self.backend.close)
-        self.children = [Child(path, self.clock, probes) for _ in range(SIZE)]
+        self.children = [Child(url, self.clock, probes) for _ in range(SIZE)]
         for child in self.children:
             stack.callback(lambda child=child: child in self.children and child.close())
         assert ["ready"] * SIZE == [child.answer() for child in self.children]
@@ -87,13 +91,23 @@ class Crew:
 
 
 @pytest.fixture
-def crew(tmp_path):
+def url(request, tmp_path):
+    """The URL of an empty backend."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/circuits.db"
+    from tests.servers import valkey
+
+    return f"{valkey.shared()}?prefix={uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def crew(url):
     """Make a crew."""
     with ExitStack() as stack:
-        yield lambda probes=1: Crew(tmp_path / "circuits.db", probes, stack)
+        yield lambda probes=1: Crew(url, probes, stack)
 
 
-def test_processes_on_one_file_stop_within_one_interval_and_go_on_together(crew):
+def test_processes_on_one_backend_stop_within_one_interval_and_go_on_together(crew):
     """One opens, all stop; so many probes as one process would let through; one success, and all go on."""
     crew = crew(probes=2)
     assert ["closed"] * SIZE == crew.interval()

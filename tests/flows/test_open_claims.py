@@ -201,6 +201,35 @@ def test_keep_that_cannot_settle_at_the_limit_leaves_it_to_the_lease(
     assert "the claim on 'm1' could not be settled at its time limit: down" in caplog.text
 
 
+def test_keep_that_could_not_settle_at_the_limit_tries_again(backend: Backend, clock: ManualClock) -> None:
+    """The store is back: the message has failed, and was no lost worker."""
+    with Handling(backend, clock, "render") as handling:
+        clock.advance(LEASE / 2)
+        with failing(backend.claims, "_settle"):
+            handling.dispatcher.keep(time_limit=10)
+        handling.dispatcher.keep(time_limit=10)
+        record = handling.record
+    assert (ClaimState.WAITING, 1, 0) == (record.state, record.counters.failed, record.counters.crashed)
+
+
+@pytest.mark.parametrize(
+    "take_away", [lambda dispatcher: dispatcher.keep(time_limit=10), lambda dispatcher: dispatcher.hand_back()]
+)
+def test_handler_that_was_fenced_out_by_who_could_not_settle_loses_no_message(
+    take_away: Callable[[Dispatcher[object]], object], backend: Backend, clock: ManualClock
+) -> None:
+    """Nobody has decided: a copy waits for the end of the lease, and the claim is given back as soon as the store takes it."""
+    with Handling(backend, clock, "render") as handling:
+        clock.advance(LEASE / 2)
+        with failing(backend.claims, "_settle"):
+            take_away(handling.dispatcher)
+        disposition = handling.go_on()
+        assert (K.RETRY_SCHEDULED, 0, 1) == (disposition.kind, handling.sent, backend.retries.stats().waiting)
+        handling.dispatcher.keep()
+        record = handling.record
+    assert (ClaimState.FREE, 1, 0) == (record.state, record.counters.interrupted, record.counters.crashed)
+
+
 @pytest.mark.parametrize("limit", [0, -1, "soon"])
 def test_keep_refuses_a_time_limit_that_is_none(backend: Backend, clock: ManualClock, limit: object) -> None:
     """By name."""
@@ -246,7 +275,7 @@ def test_dispatcher_that_has_given_back_takes_nothing_any_more(backend: Backend,
         dispatcher.handle(BODY)
     record = backend.claims.get("m1")
     assert record is not None
-    assert (ClaimState.FREE, 1, False) == (record.state, record.counters.interrupted, dispatcher.has_open_claims)
+    assert (ClaimState.FREE, 1, False) == (record.state, record.counters.interrupted, any(dispatcher.open_claims))
 
 
 def test_hand_back_with_a_store_that_fails_tells_and_goes_on(
@@ -275,6 +304,21 @@ def test_begin_send_that_fails_is_no_send(backend: Backend, clock: ManualClock) 
     assert K.SENT is dispatcher.handle(BODY).kind
 
 
+def test_claim_that_a_failed_store_left_open_is_given_back_by_the_next_message(
+    backend: Backend, clock: ManualClock
+) -> None:
+    """As soon as the store takes it; until then each message has its own trouble."""
+    dispatcher = Dispatcher(lambda _message, _key: None, backend=backend, clock=clock)
+    with failing(backend.claims, "_begin_send"), pytest.raises(StoreUnavailableError):
+        dispatcher.handle(BODY)
+    with failing(backend.claims, "_settle"), pytest.raises(StoreUnavailableError):
+        dispatcher.handle({"id": "m2"})
+    assert K.SENT is dispatcher.handle({"id": "m3"}).kind
+    records = [backend.claims.get(key) for key in ("m1", "m2")]
+    assert [(1, 0)] * 2 == [(each.counters.interrupted, each.counters.crashed) for each in records if each is not None]
+    assert () == tuple(dispatcher.open_claims)
+
+
 def test_open_claim_of_long_ago_is_forgotten(backend: Backend, clock: ManualClock) -> None:
     """Where nobody keeps the claims, those that failures left open do not pile up."""
     dispatcher = Dispatcher(lambda _message, _key: None, backend=backend, lease=LEASE, clock=clock)
@@ -295,6 +339,47 @@ def test_interrupted_handler_leaves_nothing_open(backend: Backend, clock: Manual
     with pytest.raises(KeyboardInterrupt):
         dispatcher.handle(BODY)
     assert (HandedBack(), ()) == (dispatcher.hand_back(), tuple(dispatcher._open))
+
+
+def test_interrupted_handler_whose_store_is_down_leaves_as_it_was_interrupted(
+    backend: Backend, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever told it to stop does not get the error of a store, and the claim is given back later."""
+
+    def send(_message: Message, _key: str) -> None:
+        raise KeyboardInterrupt
+
+    dispatcher = Dispatcher(send, backend=backend, clock=clock)
+    with failing(backend.claims, "_settle"), pytest.raises(KeyboardInterrupt):
+        dispatcher.handle(BODY)
+    assert "the claim on 'm1' could not be given back now: down" in caplog.text
+    assert HandedBack(unknown=("m1",)) == dispatcher.hand_back()
+
+
+@both_loops
+def test_cancelled_handler_is_given_back_by_the_next_message(runner: Runner, clock: ManualClock) -> None:
+    """Where nobody keeps the claims: it counts as interrupted, also once its lease has ended, and not as a lost worker."""
+    backend = MemoryBackend(clock=clock)
+
+    async def send(message: Message, _key: str) -> None:
+        if message.id == "m1":
+            await hang(runner)
+
+    dispatcher = AsyncDispatcher(send, backend=as_async(backend), lease=LEASE, clock=clock)
+
+    async def handle() -> object:
+        return await dispatcher.handle(BODY)
+
+    async def handle_another() -> object:
+        return await dispatcher.handle({"id": "m2"})
+
+    cancel(runner, handle)
+    clock.advance(LEASE * 2)
+    runner(handle_another)
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (ClaimState.UNKNOWN, 1, 0) == (record.state, record.counters.interrupted, record.counters.crashed)
+    assert () == tuple(dispatcher.open_claims)
 
 
 @both_loops

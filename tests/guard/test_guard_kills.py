@@ -52,7 +52,7 @@ def check_history(folder: Path) -> None:
 @pytest.fixture
 def kills(scale: Callable[[int], int]) -> int:
     """How many processes are killed: 1,000 in a soak."""
-    return max(20, scale(1_000))
+    return max(10, scale(1_000))
 
 
 @pytest.mark.soak

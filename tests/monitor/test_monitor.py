@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 import threading
 
+import attrs
 import pytest
 import trio
+from folder_store import FolderBackend
 
 from retrykit import Dispatcher, Message, open_backend
 from retrykit.backends import MemoryBackend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import in_trio
 from retrykit.decision import Action, Decision, Disposition, DispositionKind
-from retrykit.errors import ConfigurationError, InvalidMessageError, StoreUnavailableError
+from retrykit.errors import (
+    ConfigurationError,
+    InvalidMessageError,
+    NotificationError,
+    StoreCorruptError,
+    StoreUnavailableError,
+)
 from retrykit.events import (
     AttemptFailed,
     BreakerChanged,
@@ -33,12 +45,17 @@ from retrykit.monitor import (
     BreakerOpens,
     DeadLettersJump,
     ErrorClassDominates,
+    Finding,
+    LogNotifier,
     Monitor,
+    Signals,
     UnknownCodesAppear,
+    WebhookNotifier,
 )
 from retrykit.monitor.counting import Counting
 from retrykit.stores import SignalStore, as_async
 from retrykit.testing import ManualClock
+from tests.capabilities import is_present
 
 NOW = ManualClock().now()
 
@@ -90,6 +107,12 @@ class Failing(SignalStore):
 
     def _get(self, name):
         return self.store.get(name)
+
+    def _names(self):
+        return self.store.names()
+
+    def _mend(self, name):
+        return self.store.mend(name)
 
 
 def test_events_of_each_kind_are_counted():
@@ -265,6 +288,28 @@ def test_process_that_dies_before_it_tells_is_replaced_when_its_lease_is_over(fl
     assert [("other", "firing", "breaker-opens:ses")] == fleet.told
 
 
+def test_process_whose_notifiers_may_take_long_is_given_as_long(fleet):
+    """Three of them a minute each: another one does not tell the same meanwhile."""
+
+    def nothing(alert):
+        raise AssertionError("nobody is told here")
+
+    def die(notices):
+        raise RuntimeError("the process is gone")
+        yield
+
+    options = {"rules": [BreakerOpens()], "notifiers": [nothing] * 3, "notifier_timeout": 60}
+    dying, other = fleet.monitor("dying", **options), fleet.monitor("other", rules=[BreakerOpens()])
+    dying._tell = die
+    dying(breaker("open"))
+    with pytest.raises(RuntimeError, match="the process is gone"):
+        fleet.call(dying.run_once)
+    for seconds, told in ((359, 0), (2, 1)):
+        fleet.clock.advance(seconds)
+        fleet.call(other.run_once)
+        assert told == len([each for each in fleet.told if each[1] == "firing"])
+
+
 def test_store_that_is_away_loses_no_count_and_counts_nothing_twice(caplog):
     """Before or after the change was made; `run` logs it and goes on."""
     clock = ManualClock()
@@ -340,13 +385,11 @@ def test_notifier_that_raises_is_called_again_later_and_later_and_given_up(fleet
 
     class Refuses:
         times = 0
-
-        def __repr__(self):
-            return "refuses"
+        __qualname__ = "Refuses"
 
         def __call__(self, alert):
             self.times += 1
-            raise ConnectionResetError("nobody listens")
+            raise ConnectionResetError("nobody listens at https://hooks.example.com/T0/s3cret")
 
     refuses, seen = Refuses(), []
     monitor = fleet.monitor(rules=[BreakerOpens()], notifiers=[refuses, seen.append])
@@ -358,10 +401,15 @@ def test_notifier_that_raises_is_called_again_later_and_later_and_given_up(fleet
         fleet.clock.advance(1)
     assert [5, 10, 20, 40] == [calls.count(times) for times in (1, 2, 3, 4)]
     assert (5, 1) == (refuses.times, len(seen))
-    assert "refuses could not be told of breaker-opens:ses, trying again in 5 s" in caplog.messages[0]
-    assert "ConnectionResetError" in caplog.messages[0]
-    assert "refuses was not told of breaker-opens:ses, given up after 5 tries" == caplog.messages[4]
-    assert 5 == len(caplog.messages)
+    what = re.sub(r"line \d+", "line N", caplog.text)
+    why = "it raised ConnectionResetError in line N of test_monitor.py"
+    assert [
+        *(
+            f"Refuses could not be told of breaker-opens:ses, trying again in {wait} s: {why}"
+            for wait in (5, 10, 20, 40)
+        ),
+        f"Refuses was not told of breaker-opens:ses, given up after 5 tries: {why}",
+    ] == [line.partition(".py:N ")[2] for line in re.sub(r"\.py:\d+", ".py:N", what).splitlines()]
 
 
 def test_notifier_that_fails_is_spared_the_other_alerts_of_the_round(fleet):
@@ -393,8 +441,11 @@ def test_notifier_that_hangs_holds_up_neither_the_monitor_nor_the_others(fleet, 
     fleet.call(monitor.run_once)
     try:
         assert (1, 1) == (len(calls), len(seen))
-        assert "did not return within 0.05s" in caplog.messages[0]
-        assert "still hangs in an earlier call" in caplog.messages[1]
+        said = f"{hang.__qualname__} could not be told of breaker-opens:ses, trying again in"
+        assert [
+            f"{said} 5 s: it did not return within 0.05s",
+            f"{said} 10 s: it still hangs in an earlier call",
+        ] == caplog.messages
     finally:
         release.set()
 
@@ -424,6 +475,253 @@ def test_coroutine_that_hangs_is_cancelled(colour, caplog):
     assert ["did not return within 0.05s" in caplog.messages[0], "raised ValueError" in caplog.messages[1]] == [
         True
     ] * 2
+
+
+def test_coroutine_that_does_not_heed_its_cancellation_holds_up_nobody(caplog):
+    """Under asyncio it is left behind, and while it goes on it is not called again."""
+    clock = ManualClock()
+    release, calls, seen = None, [], []
+
+    async def stubborn(alert):
+        calls.append(alert)
+        while not release.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(release)
+        raise ValueError("too late")
+
+    async def note(alert):
+        seen.append(alert.key)
+
+    async def main():
+        nonlocal release
+        release = asyncio.get_running_loop().create_future()
+        await monitor.run_once()
+        clock.advance(5)
+        await monitor.run_once()
+        release.set_result(None)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        clock.advance(10)
+        await monitor.run_once()
+
+    monitor = AsyncMonitor(
+        as_async(MemoryBackend(clock=clock)),
+        rules=[BreakerOpens()],
+        notifiers=[stubborn, note],
+        notifier_timeout=0.05,
+        clock=clock,
+    )
+    monitor(breaker("open"))
+    asyncio.run(main())
+    assert (["breaker-opens:ses"], 2) == (seen, len(calls))
+    whys = ["it did not return within 0.05s", "it still hangs in an earlier call", "it raised ValueError in line"]
+    assert [True] * 3 == [why in said for why, said in zip(whys, caplog.messages, strict=True)]
+
+
+def test_monitor_that_is_cancelled_while_it_tells_cancels_its_notifier():
+    """Nothing goes on behind the application's back."""
+    ended = []
+
+    async def hang(alert):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(alert.key)
+
+    async def main():
+        running = asyncio.ensure_future(monitor.run_once())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.sleep(0)
+
+    monitor = AsyncMonitor(as_async(MemoryBackend()), rules=[BreakerOpens()], notifiers=[hang])
+    monitor(breaker("open"))
+    asyncio.run(main())
+    assert ["breaker-opens:ses"] == ended
+
+
+def test_notifier_that_would_have_to_be_awaited_is_no_silent_loss(caplog):
+    """A function that gives a coroutine tells nobody by itself."""
+
+    async def post(alert=None): ...
+
+    class Awaitable:
+        def __await__(self):
+            yield
+
+    monitor = Monitor(
+        MemoryBackend(), rules=[BreakerOpens()], notifiers=[lambda alert: post(alert), lambda _: Awaitable()]
+    )
+    monitor(breaker("open"))
+    monitor.run_once()
+    assert 2 == len(caplog.messages)
+    assert all("it returned an awaitable, which nobody awaits" in said for said in caplog.messages)
+
+
+def test_notifier_is_named_without_what_it_holds(caplog):
+    """A partial of a function, and an object: an address may be among its arguments; and what it says is cut."""
+
+    def post(url, alert):
+        raise NotificationError(f"refused\n{'x' * 1000}")
+
+    @attrs.define
+    class Chat:
+        url: str
+
+        def __call__(self, alert):
+            raise KeyError(self.url)
+
+    address = "https://hooks.example.com/T0/s3cret"
+    notifiers = [functools.partial(post, address), Chat(address), WebhookNotifier("http://127.0.0.1:1/s3cret")]
+    monitor = Monitor(MemoryBackend(), rules=[BreakerOpens()], notifiers=notifiers)
+    monitor(breaker("open"))
+    monitor.run_once()
+    assert "s3cret" not in caplog.text
+    names = [
+        f"{post.__qualname__} could",
+        f"{Chat.__qualname__} could",
+        "WebhookNotifier('http://127.0.0.1:1', form='json')",
+    ]
+    assert [True] * 3 == [said.startswith(name) for name, said in zip(names, caplog.messages, strict=True)]
+    assert r"5 s: refused\nxxx" in caplog.messages[0]
+    assert max(map(len, caplog.messages)) < 800
+
+
+def test_thread_that_cannot_be_started_is_one_line_and_the_others_are_told(monkeypatch, caplog):
+    """The machine has no more of them."""
+
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def note(alert):
+        told.append(alert.key)
+
+    async def directly(call, alert):
+        call(alert)
+
+    told = []
+    monitor = AsyncMonitor(as_async(MemoryBackend()), rules=[BreakerOpens()], notifiers=[print, note])
+    monitor(breaker("open"))
+    monkeypatch.setattr("retrykit.monitor.bounds.in_thread", directly)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    asyncio.run(monitor.run_once())
+    monkeypatch.undo()
+    assert ["breaker-opens:ses"] == told
+    assert ["print could not be told of breaker-opens:ses, trying again in 5 s: it raised RuntimeError"] == [
+        said.partition(" in line")[0] for said in caplog.messages
+    ]
+
+
+@pytest.fixture(params=["sqlite", "folder", "redis"])
+def damaged(request, tmp_path):
+    """A backend, and how its record is damaged."""
+    clock = ManualClock()
+    if request.param == "sqlite":
+        backend = SQLiteBackend(tmp_path / "fleet.db", synchronous="normal", clock=clock)
+
+        def damage():
+            with contextlib.closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as db:
+                assert 1 == db.execute("UPDATE retrykit_signals SET record = '{\n'").rowcount
+
+    elif request.param == "folder":
+        backend = FolderBackend(tmp_path, clock=clock, flush=False)
+
+        def damage():
+            (file,) = tmp_path.glob("signals-*.json")
+            file.write_bytes(b"{\n")
+
+    else:
+        if not is_present("valkey-server") or not is_present("redis"):
+            pytest.skip("needs valkey-server and redis-py")
+        from tests.servers.valkey import shared
+
+        backend = open_backend(f"{shared()}?prefix=damaged-{os.getpid()}", clock=clock)
+
+        def damage():
+            backend.client.set(f"{{damaged-{os.getpid()}:signals}}:s:default", "{\n")
+
+    yield backend, clock, damage
+    backend.close()
+
+
+def test_record_that_cannot_be_read_is_begun_anew(damaged, caplog):
+    """With one line, and what is wrong still is told again; nothing that was counted meanwhile is lost."""
+    backend, clock, damage = damaged
+    told = []
+    monitors = [
+        Monitor(backend, notifiers=[lambda alert: told.append(alert.key)], rules=[BreakerOpens()], clock=clock)
+        for _ in range(2)
+    ]
+    monitors[0](breaker("open"))
+    monitors[0].run_once()
+    damage()
+    clock.advance(10)
+    monitors[0](handled())
+    for monitor in monitors:
+        assert ["breaker-opens:ses"] == [alert.key for alert in monitor.run_once()]
+    assert ["breaker-opens:ses"] * 2 == told
+    assert 1 == backend.signals.get("default").within(300)["sent"]
+    (said,) = caplog.messages
+    begun = "the record of what the fleet met was begun anew, alerts still in force will be told again: "
+    assert said.startswith(f"{begun}the signals 'default' cannot be read: ")
+    assert "\n" not in said
+
+
+def test_record_that_another_process_has_begun_anew_meanwhile_is_used(fleet, caplog):
+    """It says so; this one has nothing to say."""
+    change, failing = fleet.backend.signals._change, [StoreCorruptError("the signals 'default' cannot be read: ...")]
+
+    def damaged_once(name, changing):
+        if failing:
+            raise failing.pop()
+        return change(name, changing)
+
+    fleet.backend.signals._change = damaged_once
+    monitor = fleet.monitor(rules=[BreakerOpens()])
+    monitor(breaker("open"))
+    assert 1 == len(fleet.call(monitor.run_once)) == len(fleet.told)
+    assert [] == caplog.messages
+
+
+def test_record_that_is_damaged_while_people_are_told_is_begun_anew(tmp_path):
+    """What they were told of is not noted, and told again."""
+    told = []
+
+    def damage(alert):
+        told.append(alert.key)
+        if len(told) == 1:
+            with contextlib.closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as db:
+                db.execute("UPDATE retrykit_signals SET record = ''")
+
+    with contextlib.closing(SQLiteBackend(tmp_path / "fleet.db", synchronous="normal")) as backend:
+        monitor = Monitor(backend, notifiers=[damage], rules=[BreakerOpens()])
+        monitor(breaker("open"))
+        for _ in range(3):
+            monitor.run_once()
+    assert ["breaker-opens:ses"] * 2 == told
+
+
+def test_record_of_a_newer_version_is_left_to_it(tmp_path, caplog):
+    """The monitor waits until it is upgraded too."""
+    with contextlib.closing(SQLiteBackend(tmp_path / "fleet.db", synchronous="normal")) as backend:
+        backend.signals.change("default", lambda *_: Signals(name="default"))
+        with contextlib.closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as db:
+            newer = db.execute(
+                "UPDATE retrykit_signals SET record = replace(record, '\"schema_version\":1', '\"schema_version\":2') "
+                "RETURNING record"
+            ).fetchone()
+            clock = ManualClock()
+            clock.sleep = lambda _: monitor.stop()
+            monitor = Monitor(backend, notifiers=[], clock=clock)
+            monitor.run()
+            assert newer == db.execute("SELECT record FROM retrykit_signals").fetchone()
+    (said,) = caplog.messages
+    assert said.startswith(
+        "the signals cannot be exchanged now, trying again: the record of signals 'default' has schema"
+    )
 
 
 def test_notice_is_not_told_again_when_noting_it_failed():
@@ -464,6 +762,31 @@ def test_rule_that_raises_is_logged_and_the_others_are_judged(fleet, caplog):
     feed(monitor, breaker("closed"), unknown("X1"))
     assert 2 == len(fleet.call(monitor.run_once))
     assert "the rule 'own' failed; its alerts stay as they are" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [
+        "own",
+        Finding(key=5, is_met=True),
+        Finding(key="own", is_met=True, title=None),
+        Finding(key="own", is_met=True, commands=(5,)),
+        Finding(key="own", is_met=True, evidence={"at": NOW}),
+        Finding(key="own", is_met=True, evidence={"share": float("nan")}),
+    ],
+)
+def test_rule_that_finds_what_no_record_keeps_is_logged_and_the_others_are_judged(finding, caplog, tmp_path):
+    """On SQLite, which writes it down."""
+
+    class Odd(BreakerOpens):
+        def judge(self, signals, firing):
+            return [finding]
+
+    with contextlib.closing(SQLiteBackend(tmp_path / "fleet.db", synchronous="normal")) as backend:
+        monitor = Monitor(backend, rules=[Odd(name="odd"), BreakerOpens()], notifiers=[])
+        monitor(breaker("open"))
+        assert ["breaker-opens:ses"] == [alert.key for alert in monitor.run_once()]
+    assert ["the rule 'odd' failed; its alerts stay as they are"] == caplog.messages
 
 
 def test_monitor_whose_exchange_fails_otherwise_goes_on(caplog):
@@ -547,15 +870,38 @@ def test_log_is_told_unless_somebody_else_is(caplog):
 async def coroutine(alert): ...
 
 
+class _Judge:
+    """A rule that is no `Rule`."""
+
+    def __init__(self, terms, **changes):
+        self.terms = attrs.evolve(terms, **changes) if changes else terms
+
+    def judge(self, signals, firing):
+        return []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"notifiers": print}, "notifiers is <built-in function print>; allowed is a list of functions"),
         ({"notifiers": 5}, "notifiers is 5; allowed is a list of functions"),
-        ({"notifiers": ["x"]}, "a notifier is 'x'; allowed are functions of one alert"),
-        ({"notifiers": [coroutine]}, "a notifier is the coroutine function <function coroutine"),
+        ({"notifiers": None}, "notifiers is None; allowed is a list of functions"),
+        ({"notifiers": "https://host/s3cret"}, "notifiers is of type str; allowed is a list of functions"),
+        ({"notifiers": ["https://host/s3cret"]}, "a notifier is of type str; allowed are functions of one alert"),
+        ({"notifiers": [5]}, "a notifier is 5; allowed are functions of one alert, such as LogNotifier()"),
+        ({"notifiers": [LogNotifier]}, "a notifier is <class 'retrykit.monitor.notifiers.LogNotifier'>; allowed are"),
+        ({"notifiers": [coroutine]}, "a notifier is the coroutine function coroutine; use AsyncMonitor for it"),
         ({"rules": [print]}, "a rule is <built-in function print>; allowed are rules such as DeadLettersJump()"),
         ({"rules": [BreakerOpens(), BreakerOpens(primary=["a"])]}, "two rules are called 'breaker-opens'"),
+        ({"rules": [BreakerOpens]}, "a rule is the class BreakerOpens; allowed is a rule made of it: BreakerOpens()"),
+        ({"rules": None}, "rules is None; allowed is a list of rules, for example [DeadLettersJump()]"),
+        ({"rules": BreakerOpens()}, "rules is BreakerOpens("),
+        ({"rules": [_Judge(5)]}, "a rule is "),
+        ({"rules": [_Judge(BreakerOpens().terms, name="")]}, "the name of a rule is ''; allowed are 1 to 64 letters"),
+        ({"interval": "3m"}, "interval is '3m'; allowed are durations of at most 2m"),
+        ({"interval": None}, "interval is None; allowed are seconds"),
+        ({"notifier_timeout": "2m"}, "notifier_timeout is '2m'; allowed are durations of at most 1m"),
+        ({"clock": 5}, "clock is 5, which has no now()"),
         ({"interval": 0}, "interval is 0; allowed are finite durations > 0"),
         ({"notifier_timeout": 0}, "notifier_timeout is 0; allowed are finite durations > 0"),
     ],
@@ -571,6 +917,8 @@ def test_backend_without_signals_and_name_that_is_none_are_refused():
     """At once."""
     with pytest.raises(ConfigurationError, match="which has no signals"):
         Monitor(object())
+    with pytest.raises(ConfigurationError, match=r"the backend is None, which has no signals; .* open_backend\(url\)"):
+        Monitor(None)
     with pytest.raises(InvalidMessageError, match="the name"):
         Monitor(MemoryBackend(), name="")
 

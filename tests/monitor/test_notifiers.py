@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import hmac
 import json
+import socket
 import threading
+import traceback
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import attrs
 import pytest
 
 from retrykit.errors import ConfigurationError, NotificationError
-from retrykit.monitor import Alert, AlertState, Severity, WebhookNotifier
+from retrykit.monitor import Alert, AlertState, LogNotifier, Severity, WebhookNotifier
 from retrykit.testing import manual_clock
 from tests.capabilities import require
 
@@ -106,8 +111,6 @@ def test_request_is_signed_with_its_time(server, secret):
 
 def test_slack_form_is_one_text_without_markup(server):
     """What is over needs no commands."""
-    import attrs
-
     notifier = WebhookNotifier(server.url, form="slack")
     notifier(ALERT)
     notifier(attrs.evolve(ALERT, state=AlertState.RESOLVED))
@@ -145,6 +148,124 @@ def test_address_that_is_neither_http_nor_https_is_refused(url):
     """When the notifier is made, and without showing it."""
     with pytest.raises(ConfigurationError, match="allowed are http and https addresses with a host"):
         WebhookNotifier(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (5, "the url is of type int; allowed are http and https addresses"),
+        (None, "the url is of type NoneType; allowed"),
+        (b"https://host/s3cret", "the url is of type bytes; allowed"),
+        ("https://host/s3cret path", "the url has a blank, an end of line, or another character"),
+        ("https://host/s3cret\n", "the url has a blank, an end of line, or another character"),
+        ("https://host/s3cret\N{LATIN SMALL LETTER E WITH ACUTE}", "the url has a blank, an end of line, or another"),
+        ("http://x y/s3cret", "the url has a blank"),
+        ("https://host:s3cret/", "the url has a host or a port that cannot be read; allowed"),
+        ("https://host:99999/s3cret", "the url has a host or a port that cannot be read"),
+        ("https://[::1/s3cret", "the url has a host or a port that cannot be read"),
+        ("https://host:0/s3cret", "the url has no host, or the port 0"),
+        ("https://u:s3cret@/x", "the url has no host, or the port 0"),
+        ("ftp://host/s3cret", "the url does not begin with http:// or https://"),
+    ],
+)
+def test_address_that_cannot_be_asked_is_refused_and_not_quoted(url, message):
+    """Whatever reading it runs into: for Slack its path is the secret."""
+    with pytest.raises(ConfigurationError) as caught:
+        WebhookNotifier(url)
+    assert str(caught.value).startswith(message)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"secret": 5}, "secret is of type int; allowed are text or bytes that are not empty, or None"),
+        ({"secret": ""}, "secret is empty; allowed are text or bytes that are not empty"),
+        ({"secret": b""}, "secret is empty; allowed"),
+        ({"secret": "k3y\ud800"}, "secret holds a lone surrogate"),
+        ({"headers": 5}, "headers is of type int; allowed is a mapping of names to text"),
+        ({"headers": [("A", "k3y")]}, "headers is of type list; allowed is a mapping"),
+        (
+            {"headers": {"A": "k3y\r\nB: c"}},
+            "headers has a value with an end of line or another character that none has for",
+        ),
+        (
+            {"headers": {"A": "k3y\u20ac"}},
+            "headers has a value with an end of line or another character that none has for",
+        ),
+        ({"headers": {"A": 5}}, "headers has a value of type int for 'A'; allowed is one line of text"),
+        ({"headers": {"A": b"k3y"}}, "headers has a value of type bytes for 'A'; allowed is one line of text"),
+        ({"headers": {"A B": "k3y"}}, "headers has the name 'A B'; allowed are letters"),
+        ({"headers": {"": "k3y"}}, "headers has the name ''; allowed are letters"),
+        ({"headers": {5: "k3y"}}, "headers has the name 5; allowed are letters"),
+        ({"headers": {"Content-length": "5"}}, "headers has 'Content-length', which the notifier sets itself"),
+        ({"headers": {"x-retrykit-Signature": "k3y"}}, "headers has 'x-retrykit-Signature', which the notifier"),
+        ({"timeout": "5m"}, "timeout is '5m'; allowed are durations of at most 1m"),
+        ({"timeout": None}, "timeout is None; allowed are seconds"),
+        ({"form": None}, "form is None; allowed are 'json' and 'slack'"),
+        ({"form": []}, "form is []; allowed are 'json' and 'slack'"),
+    ],
+)
+def test_option_that_is_not_allowed_is_named_without_its_secrets(options, message):
+    """When the notifier is made, not when somebody should be woken."""
+    with pytest.raises(ConfigurationError) as caught:
+        WebhookNotifier("https://host/s3cret", **options)
+    assert str(caught.value).startswith(message)
+    assert "k3y" not in str(caught.value)
+
+
+def test_user_and_password_in_the_address_become_a_header(server):
+    """The HTTP client would take them for the host, and say so; a header of one's own goes first."""
+    url = server.url.replace("http://", "http://ada:p%404ss@") + "#part"
+    WebhookNotifier(url)(ALERT)
+    WebhookNotifier(url, headers={"authorization": "Bearer t"})(ALERT)
+    basic = "Basic " + base64.b64encode(b"ada:p@4ss").decode()
+    assert [("/services/T0/s3cret", basic), ("/services/T0/s3cret", "Bearer t")] == [
+        (path, headers["Authorization"]) for path, headers, _ in server.posts
+    ]
+
+
+def test_server_that_repeats_what_it_was_asked_does_not_bring_it_into_the_error():
+    """An answer that is no HTTP, a line that is too long; and a proxy that refuses says it in its own words."""
+    answers = [b"POST /services/s3cret HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\ns3cret: " + b"s3cret" * 20_000, b""]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            for answer in answers:
+                connection, _ = listening.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(65536)
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        said = []
+        for _ in answers:
+            with pytest.raises(NotificationError) as caught:
+                WebhookNotifier(f"{url}/services/s3cret")(ALERT)
+            said.append(str(caught.value))
+        thread.join()
+    kinds = ["BadStatusLine", "LineTooLong", "RemoteDisconnected"]
+    assert [f"{url} could not be reached: {kind}" for kind in kinds] == said
+
+
+def test_proxy_of_the_environment_that_cannot_be_used_is_not_quoted(monkeypatch):
+    """Its address may hold a password; and the client's own complaint is one about values."""
+    monkeypatch.setenv("http_proxy", "http://ada:s3cret@127.0.0.1:s3cret/")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(NotificationError) as caught:
+        WebhookNotifier("http://hooks.example.com/s3cret")(ALERT)
+    assert str(caught.value).startswith("http://hooks.example.com could not be reached: ")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_log_line_is_one_line_whatever_a_provider_wrote_into_it(caplog):
+    """Its code is in the title."""
+    LogNotifier()(attrs.evolve(ALERT, title="no rule knows the code ses: X\n2026 ERROR forged\x1b[2J"))
+    assert [
+        r"firing own: no rule knows the code ses: X\n2026 ERROR forged\x1b[2J; first: retrykit runbook"
+    ] == caplog.messages
 
 
 def test_form_and_timeout_that_do_not_exist_are_refused():

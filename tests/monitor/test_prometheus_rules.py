@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from retrykit.errors import ConfigurationError
 from retrykit.monitor import (
     DEFAULT_RULES,
     BacklogGrows,
@@ -93,6 +94,52 @@ def test_metrics_of_another_namespace_are_asked_for():
     assert "mail_messages_total" in text
 
 
+@pytest.mark.parametrize("namespace", ["", "a b", "a-b", "5mail", "mail:eu", "ä", "x" * 65, 5, None])
+def test_namespace_that_prometheus_would_not_take_is_refused(namespace):
+    """By name, before anything is printed."""
+    with pytest.raises(ConfigurationError, match=r"^namespace is .*; allowed are 1 to 64 letters, digits and '_'"):
+        prometheus_rules(namespace=namespace)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([BreakerOpens(), BreakerOpens(primary=["a"])], "two rules are called 'breaker-opens'; give each a name"),
+        ([BreakerOpens] * 2, "a rule is the class BreakerOpens; allowed is a rule made of it: BreakerOpens()"),
+        (None, "rules is None; allowed is a list of rules, for example [DeadLettersJump()]"),
+        (BreakerOpens(), "rules is BreakerOpens("),
+        ("abc", "rules is 'abc'; allowed is a list of rules"),
+        ([5], "a rule is 5; allowed are rules such as DeadLettersJump()"),
+        (
+            [DeadLettersJump(name="a.b"), DeadLettersJump(name="a_b")],
+            "the rules 'a.b' and 'a_b' would both be retrykit:a_b:died in Prometheus; give one another name: name=",
+        ),
+        (
+            [BreakerOpens(name="open-now"), BreakerOpens(name="Open-Now")],
+            "the rules 'open-now' and 'Open-Now' would both be RetrykitOpenNow in Prometheus",
+        ),
+    ],
+)
+def test_rules_that_cannot_be_told_apart_or_are_none_are_refused(rules, message):
+    """Prometheus itself would refuse the file, or mix their figures up."""
+    with pytest.raises(ConfigurationError) as caught:
+        prometheus_rules(rules)
+    assert str(caught.value).startswith(message)
+
+
+TWICE = (DeadLettersJump(), DeadLettersJump(name="letters-by-the-hour", window="30m", minimum=3))
+
+
+def test_two_rules_of_one_kind_keep_their_figures_apart():
+    """Each under its own name, the usual one as ever."""
+    said = expressions(prometheus_rules(TWICE))
+    assert ["[300s]", "[1800s]"] == [
+        re.search(r"\[\d+s\]", said[f"{prefix}:died"])[0] for prefix in ("retrykit", "retrykit:letters_by_the_hour")
+    ]
+    assert "retrykit:letters_by_the_hour:died >= 3" in said["RetrykitLettersByTheHour"]
+    assert "letters_by_the_hour" not in said["RetrykitDeadLettersJump"]
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("retrykit.exporters") is None, reason="this version has no exporter for Prometheus"
 )
@@ -113,7 +160,7 @@ def test_every_metric_that_is_asked_for_is_exported():
 
 
 @needs_promtool
-@pytest.mark.parametrize("rules", [DEFAULT_RULES, OTHERS])
+@pytest.mark.parametrize("rules", [DEFAULT_RULES, OTHERS, TWICE])
 def test_promtool_finds_nothing_wrong(tmp_path, rules):
     """The real one."""
     file = tmp_path / "rules.yml"

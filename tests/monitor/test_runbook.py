@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from retrykit.errors import ConfigurationError
 from retrykit.monitor import DEFAULT_RULES, BreakerOpens, ErrorClassDominates, runbook_page
+from retrykit.monitor.monitor import _Guarded
 from tests.capabilities import require
 
 require("click", "rich")
@@ -31,6 +33,13 @@ def test_every_rule_has_an_entry_under_the_name_that_its_alerts_give():
     page = runbook_page(rules)
     assert ["error-class-dominates", "breaker-opens"] == re.findall("^## (.*)$", page, re.MULTILINE)
     assert "Severity: ticket. Within 5m more than 50% of" in page
+
+
+@pytest.mark.parametrize("rules", [None, [BreakerOpens], [BreakerOpens()] * 2, [5], [_Guarded(BreakerOpens())]])
+def test_rules_that_are_none_have_no_runbook(rules):
+    """Nor has one that does not say what it means."""
+    with pytest.raises(ConfigurationError, match=r"allowed|give each a name of its own"):
+        runbook_page(rules)
 
 
 @pytest.mark.parametrize("command", sorted({step for rule in DEFAULT_RULES for step in rule.first_steps}))

@@ -155,6 +155,7 @@ def test_breaker_is_open_while_any_process_says_so_that_is_alive():
     assert list(exchanged(signals, given_by("b", 4), 3600).sources) == ["b"]
 
 
+@pytest.mark.unmeasured
 def test_record_is_bounded_whatever_is_met():
     """Classes, codes, processes, breakers and alerts without number; every count is in it."""
     signals = None
@@ -300,12 +301,35 @@ def test_any_clock_and_any_counts_keep_the_record_sound(steps):
         (lambda: DeadLettersJump(hold=-1), "hold is -1; allowed are finite durations"),
         (lambda: DeadLettersJump(clear_after="soon"), "clear_after is 'soon'; allowed is text"),
         (lambda: DeadLettersJump(ratio=0.5), "ratio is 0.5; allowed are numbers >= 1"),
-        (lambda: DeadLettersJump(minimum=0), "minimum is 0; allowed are numbers >= 1"),
-        (lambda: DeadLettersJump(minimum=True), "minimum is True; allowed are numbers >= 1"),
+        (lambda: DeadLettersJump(minimum=0), "minimum is 0; allowed are whole numbers >= 1"),
+        (lambda: DeadLettersJump(minimum=True), "minimum is True; allowed are whole numbers >= 1"),
         (lambda: ErrorClassDominates(share=0), "share is 0; allowed are numbers > 0 and <= 1"),
         (lambda: ErrorClassDominates(share=1.5), "share is 1.5; allowed are numbers > 0 and <= 1"),
-        (lambda: ErrorClassDominates(ignore="greylisted"), "the names are 'greylisted'; allowed is a list of names"),
-        (lambda: BreakerOpens(primary="ses"), "the names are 'ses'; allowed is a list of names, such as ['ses']"),
+        (lambda: ErrorClassDominates(ignore="greylisted"), "ignore is 'greylisted'; allowed is a list of names"),
+        (lambda: ErrorClassDominates(ignore=5), "ignore is 5; allowed is a list of names"),
+        (lambda: ErrorClassDominates(ignore=[b"x"]), "ignore holds b'x'; allowed are names, which are text"),
+        (lambda: ErrorClassDominates(share="a lot"), "share is 'a lot'; allowed are numbers > 0 and <= 1"),
+        (lambda: ErrorClassDominates(share=True), "share is True; allowed are numbers > 0 and <= 1"),
+        (lambda: ErrorClassDominates(certainty=None), "certainty is None; allowed are numbers >= 0"),
+        (lambda: ErrorClassDominates(minimum=1.5), "minimum is 1.5; allowed are whole numbers >= 1"),
+        (lambda: ErrorClassDominates(minimum=10**400), "minimum is a number of more than 15 digits"),
+        (lambda: DeadLettersJump(ratio="4"), "ratio is '4'; allowed are numbers >= 1"),
+        (lambda: DeadLettersJump(ratio=10**400), "ratio is 1000"),
+        (lambda: DeadLettersJump(drift=float("nan")), "drift is nan; allowed are numbers >= 1"),
+        (
+            lambda: DeadLettersJump(clear_ratio=5),
+            "clear_ratio is 5, above ratio, which is 4.0: the alert would be over",
+        ),
+        (lambda: ErrorClassDominates(clear_share=0.3), "clear_share is 0.3, above share, which is 0.2: the alert"),
+        (lambda: DeadLettersJump(severity="loud"), "severity is 'loud'; allowed are 'page' and 'ticket'"),
+        (lambda: DeadLettersJump(severity=None), "severity is None; allowed are 'page' and 'ticket'"),
+        (lambda: DeadLettersJump(severity=[]), "severity is []; allowed are 'page' and 'ticket'"),
+        (lambda: DeadLettersJump(name=""), "name is ''; allowed are 1 to 64 letters, digits and any of '_.-'"),
+        (lambda: UnknownCodesAppear(name="a b"), "name is 'a b'; allowed are 1 to 64 letters"),
+        (lambda: MessageQuarantines(name=5), "name is 5; allowed are 1 to 64 letters"),
+        (lambda: BreakerOpens(primary=[]), "primary is empty, so no breaker would matter; allowed are names"),
+        (lambda: BreakerOpens(primary=[""]), "primary holds ''; allowed are names, which are text and not empty"),
+        (lambda: BreakerOpens(primary="ses"), "primary is 'ses'; allowed is a list of names, such as ['ses']"),
     ],
 )
 def test_constant_that_is_not_allowed_is_named(make, message):
@@ -315,11 +339,29 @@ def test_constant_that_is_not_allowed_is_named(make, message):
     assert str(caught.value).startswith(message)
 
 
-def test_severity_that_does_not_exist_is_refused():
+def test_severity_is_given_as_text_or_as_itself():
     """There are two."""
     assert DeadLettersJump(severity="ticket").severity is Severity.TICKET
-    with pytest.raises(ValueError, match="loud"):
-        DeadLettersJump(severity="loud")
+    assert DeadLettersJump(severity=Severity.PAGE).severity is Severity.PAGE
+
+
+@pytest.mark.parametrize(
+    ("rule", "cleared"),
+    [
+        (DeadLettersJump(), 2.0),
+        (DeadLettersJump(ratio=100), 2.0),
+        (DeadLettersJump(ratio=3), 1.5),
+        (DeadLettersJump(ratio=1), 1.0),
+        (DeadLettersJump(ratio=3, clear_ratio=3), 3),
+        (ErrorClassDominates(), 0.15),
+        (ErrorClassDominates(share=0.9), 0.15),
+        (ErrorClassDominates(share=0.04), 0.03),
+    ],
+)
+def test_limit_where_an_alert_is_over_follows_the_one_where_it_fires(rule, cleared):
+    """Unless it is given: whoever lowers the one need not know the other."""
+    found = rule.clear_ratio if isinstance(rule, DeadLettersJump) else rule.clear_share
+    assert pytest.approx(cleared) == found
 
 
 def test_class_that_is_ignored_and_breaker_that_is_not_primary_wake_nobody():

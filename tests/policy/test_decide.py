@@ -30,6 +30,7 @@ tries = st.integers(1, 10**6) | st.lists(attempts, max_size=4)
 seeds = st.integers()
 
 
+@pytest.mark.unmeasured
 @given(any_matrix, wild_failures, tries, any_float, seeds, st.booleans())
 def test_decide_is_total_and_deterministic(matrix, failure, tries, age, seed, idempotent):
     """Any failure, history and age gives one finite decision, the same for the same randomness."""
@@ -51,6 +52,7 @@ def test_decide_is_never_early_against_a_retry_after(matrix, failure, tries, see
         assert decision.delay >= min(failure.retry_after, matrix.max_retry_after)
 
 
+@pytest.mark.unmeasured
 @given(any_matrix, wild_failures, tries, any_float, seeds, st.booleans())
 def test_decide_never_retries_past_a_limit(matrix, failure, tries, age, seed, idempotent):
     """Neither past `max_attempts`, nor `max_age`, nor the retries of the policy."""
@@ -62,6 +64,7 @@ def test_decide_never_retries_past_a_limit(matrix, failure, tries, age, seed, id
         assert not isinstance(tries, int) or tries <= matrix.policy(failure.error_class).max_retries
 
 
+@pytest.mark.unmeasured
 @given(any_matrix, wild_failures, tries, seeds)
 def test_decide_never_repeats_what_may_have_happened(matrix, failure, tries, seed):
     """An unknown outcome is retried only for an idempotent call, or where the matrix says so."""
@@ -70,6 +73,7 @@ def test_decide_never_repeats_what_may_have_happened(matrix, failure, tries, see
     assert decision.action is not Action.RETRY or matrix.on_unknown is Action.RETRY
 
 
+@pytest.mark.unmeasured
 @given(any_matrix, wild_failures, tries, any_float, seeds)
 def test_decide_takes_an_idempotent_call_for_one_that_did_not_happen(matrix, failure, tries, age, seed):
     """With `idempotent=True` an unknown outcome is decided as a known one."""
@@ -108,6 +112,7 @@ def test_decide_is_monotone(matrix, failure, number, more, age, older):
         assert matrix.decide(failure, number + more, age=age + older).is_final
 
 
+@pytest.mark.unmeasured
 @given(matrices(), failures, st.lists(attempts, max_size=6), attempts, st.floats(0, 1e6))
 def test_decide_after_one_more_try_counts_no_fewer(matrix, failure, tries, another, age):
     """What has used up its tries or retries has used them up, whatever else failed since."""
@@ -124,6 +129,7 @@ def test_decided_wait_always_gives_an_instant(matrix, failure, now, seed):
     assert later(now, decision.delay) >= now
 
 
+@pytest.mark.unmeasured
 @given(named_backoffs(), st.lists(attempts, max_size=4), seeds)
 def test_decide_by_count_and_by_history_agree(backoff, tries, seed):
     """Where all tries failed alike, their number says as much as their history."""

@@ -331,6 +331,7 @@ def test_worst_case_is_the_sum_of_all_retries_within_the_limit(expected, matrix)
     assert expected == matrix.lint().worst_case_attempts
 
 
+@pytest.mark.unmeasured
 @given(matrices())
 def test_any_matrix_has_a_report_that_is_json(matrix):
     """Nothing infinite, nothing that is no number."""
@@ -386,6 +387,7 @@ def test_figures_count_no_retry_that_would_come_after_the_maximum_age():
     assert full.gives_up_after[3] <= 18_000
 
 
+@pytest.mark.unmeasured
 def test_figures_of_very_many_retries_end_soon():
     """A matrix with a hundred thousand retries is answered with fewer samples."""
     figures = figures_of(RetryPolicy(max_retries=100_000, backoff=constant(1)), max_attempts=200_000, max_age=None)

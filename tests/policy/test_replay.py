@@ -199,6 +199,7 @@ def test_letters_are_read_once_and_counted_by_change():
     } == table["examples"][0]
 
 
+@pytest.mark.unmeasured
 @given(matrices(), st.lists(letters, max_size=4))
 def test_replay_of_any_letters_adds_up_and_is_json(matrix, recorded):
     """Each letter is the same, different, or without a history."""

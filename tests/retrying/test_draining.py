@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from retrykit import EMAIL_MATRIX, RetryLater, retry
 from retrykit.backends import MemoryBackend
 from retrykit.clock import SystemClock, use_clock
-from retrykit.draining import Drain, install, remove
+from retrykit.draining import Drain, install, remove, sleep
 from retrykit.errors import AlreadyInProgressError, ThrottledError
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome
 from retrykit.guard import IdempotencyGuard
@@ -96,14 +97,16 @@ def waiting(policy: retry, drain: Drain) -> RetryLater:
     return raised[0]
 
 
-def test_retry_that_waits_already_is_cut_short(drain: Drain) -> None:
+@pytest.mark.parametrize("stop", [None, threading.Event()], ids=["alone", "with a stop"])
+def test_retry_that_waits_already_is_cut_short(stop: threading.Event | None, drain: Drain) -> None:
     """The rest of the wait goes to the retry queue, with what is known of the side effect."""
-    later = waiting(retry(on=OSError, backoff=HOUR), drain)
+    later = waiting(retry(on=OSError, backoff=HOUR, stop=stop), drain)
     assert (True, Outcome.UNKNOWN) == (3500 < later.decision.delay <= 3600, later.failure.outcome)
     assert isinstance(later.__cause__, TimeoutError)
 
 
-def test_retry_that_waits_already_is_cut_short_in_a_task(drain: Drain) -> None:
+@pytest.mark.parametrize("stop", [None, threading.Event()], ids=["alone", "with a stop"])
+def test_retry_that_waits_already_is_cut_short_in_a_task(stop: threading.Event | None, drain: Drain) -> None:
     """The same in an event loop."""
 
     async def fails() -> None:
@@ -111,7 +114,7 @@ def test_retry_that_waits_already_is_cut_short_in_a_task(drain: Drain) -> None:
         raise ConnectionRefusedError("refused")
 
     with use_clock(SystemClock()), pytest.raises(RetryLater, match="would outlive the shutdown"):
-        asyncio.run(retry(on=OSError, backoff=HOUR)(fails)())
+        asyncio.run(retry(on=OSError, backoff=HOUR, stop=stop)(fails)())
 
 
 def test_retry_with_a_stop_of_its_own_keeps_it(drain: Drain, clock: ManualClock) -> None:
@@ -120,6 +123,39 @@ def test_retry_with_a_stop_of_its_own_keeps_it(drain: Drain, clock: ManualClock)
     with pytest.raises(RetryLater):
         retry(on=OSError, backoff=HOUR, stop=threading.Event()).call(Flaky(*refused(2)))
     assert clock.sleeps == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_stop_that_is_set_ends_a_wait_beside_a_drain(is_async: bool, drain: Drain) -> None:
+    """Whoever set it wants the error, and no retry elsewhere."""
+    stop = threading.Event()
+
+    def fails() -> None:
+        threading.Timer(0.001, stop.set).start()
+        raise ConnectionRefusedError("refused")
+
+    async def fails_async() -> None:
+        fails()
+
+    policy = retry(on=OSError, backoff=HOUR, stop=stop)
+    with use_clock(SystemClock()), pytest.raises(ConnectionRefusedError):
+        asyncio.run(policy(fails_async)()) if is_async else policy(fails)()
+    assert drain.quiet.is_set() is drain.is_requested is False
+
+
+@pytest.mark.parametrize("stop", [None, threading.Event()], ids=["alone", "with a stop"])
+def test_wait_that_ends_within_the_drain_goes_on(stop: threading.Event | None) -> None:
+    """It is not cut short, whether it has begun or not."""
+    drain = Drain(25.0, SystemClock())
+    install(drain)
+    try:
+        threading.Timer(0.005, lambda: (drain.request("x"), drain.quiet.set())).start()
+        began = time.monotonic()
+        assert (0.0, True) == (sleep(SystemClock(), 0.2, stop), time.monotonic() - began >= 0.2)
+        assert drain.is_requested
+        assert 0.0 == sleep(SystemClock(), 0.001, stop)
+    finally:
+        remove(drain)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -105,7 +105,7 @@ def test_stop_wakes_a_thread_that_waits_in_real_time() -> None:
 
 def test_stop_wakes_a_task_that_waits_in_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks at the event again and again, so that a `threading.Event` serves asynchronous callers as well."""
-    monkeypatch.setattr("retrykit.retrying.attempts._GLANCE", 0.001)
+    monkeypatch.setattr("retrykit.draining._GLANCE", 0.001)
     stop = threading.Event()
     flaky = AsyncFlaky(*refused(2))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,10 @@ HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
-    What many processes do under trio: the file that they race for is the same as under asyncio. What many processes and random
+    What files do under trio: there, as under asyncio, the synchronous store is in a thread. What many processes and random
     sequences of operations do within transactions of the application's: the statements are the same as outside of them. The
     same on a Redis server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a
     thread.
@@ -27,12 +26,9 @@ def pytest_collection_modifyitems(config, items):
     synchronous suites: from asynchronous code all but cancellations and the suites in `_DRIVEN`, within transactions of the
     application's all but these, behind PgBouncer all; and what of the dead letters is added to the sums is once some of it, in soaks also all or none.
     """
-    left = [item for item in items if HERE in item.path.parents and is_for_soaks(item)]
-    for item in left:
-        item.add_marker("soak")
-    if os.environ.get("RETRYKIT_SOAK") != "1":
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+    for item in items:
+        if HERE in item.path.parents and is_for_soaks(item):
+            item.add_marker(pytest.mark.soak(only=True))
     for item in items:  # the memory store's suites measure themselves: what makes up examples, and what runs trio
         is_suite = HERE in item.path.parents and hasattr(getattr(item, "cls", None), "make_store")
         again = is_suite and item.path.name != "test_memory.py"
@@ -53,6 +49,8 @@ def is_for_soaks(item):
         return "trio" in item.name or ("asyncio" in item.name and is_long)
     if item.path.name == "test_redis_6.py":
         return is_long
+    if item.path.name in ("test_folder_store.py", "test_sqlite.py"):
+        return "trio" in item.name
     return "process" in item.name and "trio" in item.name
 
 

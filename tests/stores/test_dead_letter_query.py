@@ -226,6 +226,7 @@ def test_query_that_no_letter_can_meet_is_refused(fields, said):
     assert said in refusal(lambda: DeadLetterQuery(**fields))
 
 
+@pytest.mark.unmeasured
 @given(letters, st.data())
 def test_query_made_of_a_letter_matches_it(one, data):
     """Any of its fields, attributes, instants and texts together."""

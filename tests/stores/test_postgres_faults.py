@@ -19,6 +19,7 @@ import psycopg_pool
 import pytest
 from psycopg import sql
 
+from retrykit import codec
 from retrykit.backends import open_async_backend, open_backend
 from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend
 from retrykit.backends.postgres.schema import SCHEMA_VERSION
@@ -33,6 +34,7 @@ from retrykit.errors import (
 from retrykit.machines import claim as machine
 from retrykit.message import Message
 from retrykit.stores import Claimed, DeadLetterQuery, as_async
+from retrykit.stores.signals import Signals
 from retrykit.testing import ManualClock
 from retrykit.testing.conformance.dead_letters_samples import letter
 from tests.servers import postgres
@@ -204,6 +206,36 @@ def test_waiting_message_that_is_damaged_holds_up_no_other(schema, backend, db, 
     db.execute(named(schema, "UPDATE SCHEMA.retries SET attributes = '[' WHERE message_id = 'bad'"))
     assert [due.message.id for due in backend.retries.claim_due(owner="me")] == ["good"]
     assert "the waiting message 'bad' cannot be read" in caplog.text
+
+
+def test_signals_that_cannot_be_read_are_mended_once(schema, backend, db):
+    """What somebody has begun anew meanwhile stays; the name is gone with the record."""
+    signals = backend.signals
+    signals.change("mail", lambda *_: Signals(name="mail"))
+    db.execute(named(schema, "UPDATE SCHEMA.signals SET record = '{}'"))
+    with pytest.raises(StoreCorruptError, match=r"^the signals 'mail' cannot be read: "):
+        signals.get("mail")
+    assert (["mail"], True, []) == (signals.names(), signals.mend("mail"), signals.names())
+    signals.change("mail", lambda *_: Signals(name="mail", at=5))
+    assert (False, 5, ["mail"]) == (signals.mend("mail"), signals.get("mail").at, signals.names())
+
+
+def test_signals_that_are_begun_anew_while_they_are_judged_are_not_mended(schema, backend, db):
+    """Another process was quicker."""
+    backend.signals.change("mail", lambda *_: Signals(name="mail"))
+    db.execute(named(schema, "UPDATE SCHEMA.signals SET record = '{}'"))
+    read = codec.decode
+
+    def begun_meanwhile(raw):
+        patch.undo()
+        assert backend.signals.mend("mail")
+        backend.signals.change("mail", lambda *_: Signals(name="mail", at=5))
+        return read(raw)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "decode", begun_meanwhile)
+        assert backend.signals.mend("mail") is False
+    assert 5 == backend.signals.get("mail").at
 
 
 def test_audit_log_cannot_be_rewritten(schema, backend, db):

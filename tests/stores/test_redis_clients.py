@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import gc
 import sys
-import time
 
 import pytest
 
@@ -20,19 +19,14 @@ from redis.sentinel import Sentinel
 from retrykit.backends import open_async_backend, open_backend
 from retrykit.backends.doctor import diagnose
 from retrykit.backends.redis import AsyncRedisBackend, RedisBackend
-from retrykit.errors import ConfigurationError, MissingExtraError
+from retrykit.errors import ConfigurationError, MissingExtraError, StoreUnavailableError
 from retrykit.machines import claim as machine
 from retrykit.message import Message
-from retrykit.stores import Claimed, DeadLetterQuery, Delivery, DeliveryStatus, Done
+from retrykit.stores import Claimed, DeadLetterQuery, Delivery, DeliveryStatus, Done, InProgress
 from retrykit.testing.conformance.dead_letters_samples import letter
 from retrykit.times import from_millis
 from tests.servers import valkey
-from tests.servers.valkey import Server
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return made.getsockname()[1]
+from tests.servers.valkey import Cluster, Server, free_port
 
 
 @pytest.fixture
@@ -44,15 +38,10 @@ def client():
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster of one node: its slots are checked like those of many. Gives its port."""
-    port = free_port()
-    server = Server("valkey", "--port", str(port), "--cluster-enabled", "yes", "--bind", "127.0.0.1")
-    with redis.Redis(unix_socket_path=server.socket) as node:
-        node.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        while b"cluster_state:ok" not in bytes(node.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)):
-            time.sleep(0.01)
-    yield port
-    server.stop()
+    """A cluster of three masters."""
+    made = Cluster()
+    yield made
+    made.stop()
 
 
 def use(backend):
@@ -83,15 +72,45 @@ async def use_async(backend):
 
 def test_clients_of_a_cluster_are_taken(cluster):
     """In both colours: the keys of each script are on one node."""
-    with redis.RedisCluster(host="127.0.0.1", port=cluster) as client:
+    with redis.RedisCluster(host="127.0.0.1", port=cluster.ports[0]) as client:
         use(RedisBackend(client))
 
     async def main():
-        client = redis.asyncio.RedisCluster(host="127.0.0.1", port=cluster)
+        client = redis.asyncio.RedisCluster(host="127.0.0.1", port=cluster.ports[0])
         await use_async(AsyncRedisBackend(client))
         await client.aclose()
 
     asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the asynchronous client forgets connections when it gives up
+def test_slot_that_is_moved_hides_no_message_of_those_that_are_held(cluster):
+    """While some of its keys are on the old node and some on the new one, the store is away; nobody is given what another holds."""
+    messages = [f"held-{number}" for number in range(4)]
+    with redis.RedisCluster(host="127.0.0.1", port=cluster.ports[0]) as client:
+        backend = RedisBackend(client, "moved")
+        for each in messages:
+            assert isinstance(backend.claims.claim(each, owner="first"), Claimed)
+        slot = client.keyslot("{moved:claims}:")
+        target = cluster.begin_move(slot)
+        for moved in (0, 2):
+            assert moved == (cluster.move_keys(slot, target, 2) if moved else 0)
+            for each in (messages[0], messages[3], "new"):
+                with pytest.raises(StoreUnavailableError):
+                    backend.claims.claim(each, owner="second")
+        asyncio.run(is_away(cluster.ports[0], messages[0]))
+        gc.collect()
+        cluster.end_move(slot, target)
+        assert all(isinstance(backend.claims.claim(each, owner="second"), InProgress) for each in messages)
+        assert isinstance(backend.claims.claim("new", owner="second"), Claimed)
+
+
+async def is_away(port, message):
+    """Ask in asynchronous code for a store whose slot is being moved."""
+    client = redis.asyncio.RedisCluster(host="127.0.0.1", port=port)
+    with pytest.raises(StoreUnavailableError):
+        await AsyncRedisBackend(client, "moved").claims.claim(message, owner="third")
+    await client.aclose()
 
 
 def test_client_of_sentinel_is_taken(tmp_path):

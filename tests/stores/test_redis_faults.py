@@ -19,6 +19,7 @@ import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from retrykit import codec
 from retrykit.backends.doctor import clock, diagnose
 from retrykit.backends.redis import AsyncRedisBackend, RedisBackend
 from retrykit.backends.redis.doctor import _memory, _persistence, _version
@@ -141,6 +142,37 @@ def test_signals_that_cannot_be_read_are_named(client, backend):
         with pytest.raises(StoreCorruptError, match="the signals 'mail' cannot be read"):
             touch("mail")
     assert b"{}" == client.get("{retrykit:signals}:s:mail")
+
+
+def test_signals_that_cannot_be_read_are_mended_once(client, backend):
+    """What somebody has begun anew meanwhile stays; the name is gone with the record."""
+    backend.signals.change("mail", lambda *_: Signals(name="mail"))
+    client.set("{retrykit:signals}:s:mail", "{}")
+    assert (["mail"], True, []) == (backend.signals.names(), backend.signals.mend("mail"), backend.signals.names())
+    backend.signals.change("mail", lambda *_: Signals(name="mail", at=5))
+    assert (False, 5, ["mail"]) == (
+        backend.signals.mend("mail"),
+        backend.signals.get("mail").at,
+        backend.signals.names(),
+    )
+
+
+def test_signals_that_are_begun_anew_while_they_are_judged_are_not_mended(client, backend):
+    """Another process was quicker."""
+    client.set("{retrykit:signals}:s:mail", "{}")
+    other = RedisBackend(client)
+    read = codec.decode
+
+    def begun_meanwhile(raw):
+        patch.undo()
+        assert other.signals.mend("mail")
+        other.signals.change("mail", lambda *_: Signals(name="mail", at=5))
+        return read(raw)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "decode", begun_meanwhile)
+        assert backend.signals.mend("mail") is False
+    assert 5 == backend.signals.get("mail").at
 
 
 def test_signals_that_change_in_between_are_changed_again(client, backend):

@@ -49,7 +49,7 @@ def stepped(client, flow, between):
     call = next(flow)
     try:
         while True:
-            reply = client.execute_command("EVAL", call.script.text, 1, call.key, *call.args, NEVER_DECODE=True)
+            reply = client.execute_command("EVAL", call.script.text, 2, *call.keys, *call.args, NEVER_DECODE=True)
             between()
             call = flow.send(reply)
     except StopIteration as done:

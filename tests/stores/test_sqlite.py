@@ -16,12 +16,13 @@ from retrykit.testing.conformance import (
     RetryStoreSuite,
     SignalStoreSuite,
 )
+from tests.stores.ready import ready
 
 FEATURES = frozenset({"reopen", "processes", "fork", "megabyte"})
 
 
 def open_sqlite(place: Place) -> Backend:
-    return SQLiteBackend(place.folder / "it's {odd} % name.db", clock=place.clock, synchronous="normal")
+    return SQLiteBackend(ready(place.folder / "it's {odd} % name.db"), clock=place.clock, synchronous="normal")
 
 
 class SQLite:

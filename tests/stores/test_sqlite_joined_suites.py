@@ -29,6 +29,7 @@ from retrykit.testing.conformance import (
     RetryStoreSuite,
     SignalStoreSuite,
 )
+from tests.stores.ready import ready
 
 CONTRACTS = {
     "claims": ClaimStore,
@@ -45,7 +46,7 @@ class Application:
     """A backend that makes each operation in a transaction on the calling thread's own connection."""
 
     def __init__(self, place: Place) -> None:
-        self._path = place.folder / "application.db"
+        self._path = ready(place.folder / "application.db")
         self._backend = SQLiteBackend(self._path, clock=place.clock, synchronous="normal")
         self._local = threading.local()
         self._opened: list[sqlite3.Connection] = []

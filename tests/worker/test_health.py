@@ -78,13 +78,24 @@ def test_health_refuses_a_file_without_a_folder(tmp_path: Path) -> None:
         Health(file=tmp_path / "nowhere" / "alive")
 
 
-def over_wsgi(health: Health, path: str) -> tuple[int, Any]:
-    answered: list[str] = []
-    (body,) = health.wsgi({"PATH_INFO": path}, lambda status, _headers: answered.append(status))
-    return int(answered[0].split()[0]), json.loads(body)
+@pytest.mark.parametrize(
+    ("file", "match"), [(5, "file is 5; allowed is a path"), ("", "which is a folder"), ("/", "which is a folder")]
+)
+def test_health_refuses_what_is_no_file(file: Any, match: str) -> None:
+    """By the value that was given."""
+    with pytest.raises(ConfigurationError, match=match):
+        Health(file=file)
 
 
-def over_asgi(health: Health, path: str) -> tuple[int, Any]:
+def asked_by_wsgi(health: Health, path: str, method: str) -> tuple[int, dict[str, str], bytes]:
+    answered: list[Any] = []
+    environ = {"PATH_INFO": path, "REQUEST_METHOD": method}
+    (body,) = health.wsgi(environ, lambda status, headers: answered.append((status, headers)))
+    ((status, headers),) = answered
+    return int(status.split()[0]), {name.lower(): value for name, value in headers}, body
+
+
+def asked_by_asgi(health: Health, path: str, method: str) -> tuple[int, dict[str, str], bytes]:
     sent: list[Mapping[str, Any]] = []
 
     async def send(message: Mapping[str, Any]) -> None:
@@ -93,9 +104,37 @@ def over_asgi(health: Health, path: str) -> tuple[int, Any]:
     async def receive() -> Mapping[str, Any]:
         raise AssertionError
 
-    asyncio.run(health.asgi({"type": "http", "path": path}, receive, send))
+    asyncio.run(health.asgi({"type": "http", "path": path, "method": method}, receive, send))
     start, body = sent
-    return start["status"], json.loads(body["body"])
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], headers, body["body"]
+
+
+def over_wsgi(health: Health, path: str) -> tuple[int, Any]:
+    code, _, body = asked_by_wsgi(health, path, "GET")
+    return code, json.loads(body)
+
+
+def over_asgi(health: Health, path: str) -> tuple[int, Any]:
+    code, _, body = asked_by_asgi(health, path, "GET")
+    return code, json.loads(body)
+
+
+@pytest.mark.parametrize("ask", [asked_by_wsgi, asked_by_asgi])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_health_answers_no_other_methods(ask: Any, method: str, clock: ManualClock) -> None:
+    """A probe reads; what it may do is told."""
+    code, headers, body = ask(Health(clock=clock), "/ready", method)
+    assert (405, "GET, HEAD", b"") == (code, headers["allow"], body)
+    assert 404 == ask(Health(clock=clock), "/", method)[0]
+
+
+@pytest.mark.parametrize("ask", [asked_by_wsgi, asked_by_asgi])
+def test_health_answers_head_without_a_body(ask: Any, clock: ManualClock) -> None:
+    """The rest is as for GET."""
+    health = Health(clock=clock)
+    assert ask(health, "/live", "GET")[:2] == ask(health, "/live", "HEAD")[:2]
+    assert b"" == ask(health, "/live", "HEAD")[2]
 
 
 @pytest.mark.parametrize("ask", [over_wsgi, over_asgi])

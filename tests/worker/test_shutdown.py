@@ -14,11 +14,12 @@ import pytest
 from retrykit import AsyncDispatcher, Dispatcher, Message
 from retrykit.backends import MemoryBackend
 from retrykit.draining import current_drain
-from retrykit.errors import ConfigurationError, StoreUnavailableError
+from retrykit.errors import ConfigurationError, HandBackError, StoreUnavailableError
 from retrykit.events import Event, ShutdownChanged
 from retrykit.stores import ClaimState, as_async
 from retrykit.testing import ManualClock
 from retrykit.worker import GracefulShutdown, ShutdownReport
+from retrykit.worker.signals import Bell
 from tests.colours import Runner, both_loops
 
 BODY = b'{"id": "m1"}'
@@ -54,7 +55,7 @@ def test_take_ends_with_the_source_where_nobody_stops(caplog: pytest.LogCaptureF
     with GracefulShutdown() as stop:
         assert ["a", "b"] == list(stop.take(iter(["a", None, "b"])))
     assert ShutdownReport(taken=2, finished=2) == stop.report
-    assert "the source ended, 2 taken, 2 finished, 0 returned unbegun, 0 given back, 0 to be verified, in 0.0 s" == str(
+    assert "the source ended, 2 taken, 2 finished, 0 returned, 0 given back, 0 to be verified, in 0.0 s" == str(
         stop.report
     )
     assert [] == caplog.records
@@ -185,12 +186,20 @@ def test_store_that_is_broken_does_not_keep_the_process(
     blocker = Blocker()
     dispatcher = Dispatcher(blocker, backend=MemoryBackend())
     monkeypatch.setattr(dispatcher, "hand_back", broken)
-    with GracefulShutdown(dispatcher, signals=(), limit=0.2) as stop:
-        thread = handled_in_thread(dispatcher, blocker)
-        stop.request(at_once=True)
+    stop = GracefulShutdown(dispatcher, signals=(), limit=0.2)
+
+    def work() -> None:
+        with stop:
+            thread = handled_in_thread(dispatcher, blocker)
+            stop.request(at_once=True)
+        thread.join()
+
+    with pytest.raises(HandBackError, match="'m1'") as raised:
+        work()
     blocker.goes.set()
-    thread.join()
-    assert "what still runs could not be given back; its leases will end" in caplog.text
+    assert (("m1",), ("m1",), 1) == (raised.value.message_ids, stop.report.stranded, stop.report.taken)
+    assert "what still runs could not be given back, trying again" in caplog.text
+    assert "1 of the messages in work could not be given back before the process had to stop: 'm1'" in caplog.text
 
 
 @both_loops
@@ -405,3 +414,59 @@ def test_shutdown_is_entered_once() -> None:
     assert (False, float("inf")) == (GracefulShutdown().requested, GracefulShutdown().remaining())
     with pytest.raises(ConfigurationError, match="was entered before"), stop:
         pass
+
+
+def test_loop_that_was_left_early_counts_no_later_message() -> None:
+    """What is handled after the block is none of its business."""
+    backend = MemoryBackend()
+
+    def leave(_message: Message, _key: str) -> None:
+        raise KeyboardInterrupt
+
+    with GracefulShutdown(signals=()) as stop:
+        for _ in stop.take([1, 2]):
+            break
+    with pytest.raises(KeyboardInterrupt):
+        Dispatcher(leave, backend=backend).handle(BODY)
+    assert (1, (), 1) == (stop.report.taken, stop.report.unknown, stop.report.in_work)
+
+
+def test_bell_that_was_closed_is_not_heard() -> None:
+    """Whoever waited for the thread that hears it was broken off: the thread comes to its end without an error."""
+    bell = Bell()
+    bell.open()
+    bell.close()
+    bell.ring()
+    assert (b"", b"") == (bell.hear(0.001), bell.hear(None))
+
+
+@both_loops
+def test_block_that_is_cancelled_while_it_drains_waits_for_its_end(runner: Runner) -> None:
+    """What is in work may finish, and nothing is left to a thread."""
+    backend, blocker = MemoryBackend(), Blocker()
+    dispatcher = Dispatcher(blocker, backend=backend)
+
+    async def main() -> None:
+        async with stop:
+            handled.append(handled_in_thread(dispatcher, blocker))
+            stop.request()
+            threading.Timer(0.05, blocker.goes.set).start()
+            if runner is _trio().run:
+                await _trio().sleep(3600)
+            await asyncio.sleep(3600)
+
+    async def outer() -> None:
+        if runner is _trio().run:
+            with _trio().move_on_after(0.01):
+                await main()
+            return
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(main(), 0.01)
+
+    handled: list[threading.Thread] = []
+    stop = GracefulShutdown(dispatcher, signals=())
+    runner(outer)
+    handled[0].join()
+    record = backend.claims.get("m1")
+    assert record is not None
+    assert (ClaimState.DONE, (), None) == (record.state, stop.report.unknown, current_drain())

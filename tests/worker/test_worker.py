@@ -112,7 +112,7 @@ def test_worker_gives_back_what_a_store_refused_and_waits(
     )
     shop.run()
     assert ([(bodies(1)[0], 0.001)] * 2, True) == (nack, bodies(1)[0] in shop.source.acked)
-    assert "nothing was decided about a message, it comes again in 0.0 s: StoreUnavailableError: down" in caplog.text
+    assert "nothing was decided about 'm0', it comes again in 0.0 s: StoreUnavailableError: down" in caplog.text
 
 
 @each_colour
@@ -151,9 +151,10 @@ def test_worker_asks_a_source_that_gives_nonsense_again(
 @each_colour
 def test_worker_whose_source_takes_no_ack_goes_on(runner: Runner | None, caplog: pytest.LogCaptureFixture) -> None:
     """The copy comes again, and is a duplicate then."""
-    shop = Shop(runner, MemoryBackend(), sent, *bodies(2))
+    begun = list[str]()
+    shop = Shop(runner, MemoryBackend(), lambda message: begun.append(message.id), *bodies(2))
     shop.source.broken = {"ack"}
-    shop.source.at_the_end = shop.worker.stop
+    shop.source.at_the_end = lambda: shop.worker.stop() if len(begun) == 2 else None
     shop.run()
     assert "the source takes no ack, the copy comes again: ConnectionResetError: gone" in caplog.text
 
@@ -259,7 +260,7 @@ def test_handler_that_hangs_is_left_behind_and_replaced(caplog: pytest.LogCaptur
     assert record is not None
     assert (ClaimState.UNKNOWN, 1) == (record.state, record.counters.failed)
     assert ([(bodies(1)[0], 0.05)], [bodies(2)[1]]) == (shop.source.nacked, shop.source.acked)
-    assert "a handler hangs for more than 0.05 s and is left behind (1 of 1)" in caplog.text
+    assert "the handler of 'm0' hangs for more than 0.05 s and is left behind (1 hang, 1 may)" in caplog.text
     goes.set()
 
 

@@ -82,9 +82,7 @@ def test_worker_whose_handlers_hang_gives_all_back_in_time(tmp_path: Path) -> No
     assert 0 == code
     assert [ClaimState.UNKNOWN] * 4 == [record.state for record in records if record is not None]
     assert 7 == copies(tmp_path)
-    assert any(
-        "7 taken, 0 finished, 3 returned unbegun, 0 given back, 4 to be verified" in line for line in worker.said
-    )
+    assert any("7 taken, 0 finished, 3 returned, 0 given back, 4 to be verified" in line for line in worker.said)
 
 
 def test_worker_that_is_stuck_ends_as_a_failure(tmp_path: Path) -> None:
@@ -105,3 +103,39 @@ def test_example_worker_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     worker.send()
     code, _ = worker.end()
     assert (0, True) == (code, any(line.startswith("SIGTERM, 12 taken, ") for line in worker.said))
+
+
+def test_worker_whose_store_is_down_at_the_hard_limit_says_so_and_fails(tmp_path: Path) -> None:
+    """Its log names what could not be given back, its exit code is 1, and it has left before the platform would kill it."""
+    put(tmp_path, 2)
+    worker = Worker(MODULE, tmp_path, "locks", 6, 4)
+    for _ in range(2):
+        worker.wait_until("begun")
+    worker.wait_until("locked")
+    worker.send()
+    began = time.monotonic()
+    code, logged = worker.end()
+    took = time.monotonic() - began
+    assert (1, True) == (code, took < 6)
+    stopped = [line for line in logged.splitlines() if "could not be given back before the process had to stop" in line]
+    assert 1 == len(stopped)
+    assert {"'m0'", "'m1'"} <= set(stopped[0].replace(";", ",").replace(",", " ").split())
+    assert "the process does not end by itself and is left behind" in logged  # another thread waits for the store
+
+
+def test_worker_whose_queue_does_not_answer_leaves_in_time(tmp_path: Path) -> None:
+    """Its claims were given back before, so nothing is lost and nobody is blamed."""
+    put(tmp_path, 2)
+    worker = Worker(MODULE, tmp_path, "unreachable", 5, 4)
+    for _ in range(2):
+        worker.wait_until("begun")
+    worker.send()
+    began = time.monotonic()
+    code, logged = worker.end()
+    took = time.monotonic() - began
+    assert (0, True) == (code, took < 5)
+    assert "the worker does not end by itself and is left behind" in logged
+    backend = SQLiteBackend(tmp_path / "work.db")
+    records = [backend.claims.get(f"m{number}") for number in range(2)]
+    backend.close()
+    assert [(ClaimState.UNKNOWN, 1)] * 2 == [(each.state, each.counters.interrupted) for each in records if each]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import sys
 import threading
 import time
@@ -19,13 +20,12 @@ from retrykit import Dispatcher, Message, RetryScheduler
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.delivery import NotAccepted, Sent
 from retrykit.events import Event, ShutdownChanged
-from retrykit.worker import GracefulShutdown, Isolation, Worker
+from retrykit.worker import Delivery, GracefulShutdown, Isolation, Worker
 
 
 def say(text: str) -> None:
     """Say a line, whole, whoever else says one."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    os.write(1, f"{text}\n".encode())  # text streams lose lines that threads write at once
 
 
 class Provider:
@@ -59,13 +59,28 @@ def told(event: Event) -> None:
         say(event.state)
 
 
+class Unreachable(SQLiteQueue):
+    """A queue that does not answer any more when a copy is given back."""
+
+    def nack(self, delivery: Delivery, delay: float) -> None:
+        threading.Event().wait()
+
+
+def lock(path: Path) -> None:
+    """Keep a file from everybody else, until the process ends."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    threading.Thread(target=lambda: (other, threading.Event().wait()), daemon=True).start()
+    say("locked")
+
+
 def work(folder: Path, how: str, limit: float, reserve: float) -> None:
     provider = Provider(folder / "accepted.txt", hangs=how != "sends")
     options = {"time_limit": 0.2, "spare": 0} if how == "sticks" else {}
     with closing(SQLiteBackend(folder / "work.db")) as backend:
         dispatcher = Dispatcher(provider.send, backend=backend, lookup=provider.lookup, isolation=Isolation(), lease=30)
         stop = GracefulShutdown(dispatcher, limit=limit, reserve=reserve, on_event=[told])
-        queue = SQLiteQueue(folder / "queue.db")
+        queue = (Unreachable if how == "unreachable" else SQLiteQueue)(folder / "queue.db")
         worker = Worker(queue, dispatcher, shutdown=stop, concurrency=4, wait=0.1, **options)  # type: ignore[arg-type]
 
         def republish() -> None:
@@ -75,6 +90,8 @@ def work(folder: Path, how: str, limit: float, reserve: float) -> None:
 
         scheduling = threading.Thread(target=republish)
         scheduling.start()
+        if how == "locks":
+            threading.Timer(1.0, lock, [folder / "work.db"]).start()
         try:
             say(f"report {worker.run()}")
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Final
@@ -31,3 +31,10 @@ class MemorySignals(SignalStore):
     def _get(self, name: str) -> Signals | None:
         with self._locked():
             return self._known.get(name)
+
+    def _names(self) -> Sequence[str]:
+        with self._locked():
+            return list(self._known)
+
+    def _mend(self, name: str) -> bool:
+        return False  # nothing is written down that could be damaged

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import click
 from click.core import ParameterSource
@@ -18,7 +19,7 @@ from ..stores import Backend
 from ..tables import as_table, parse_table
 from .output import Unusable
 
-__all__ = ["given", "needed", "opened", "with_backend"]
+__all__ = ["given", "needed", "opened", "with_backend", "with_url"]
 
 _SQLITE: Final = "sqlite:///"
 
@@ -65,6 +66,8 @@ def _is_foreign(file: Path) -> bool:
 def given(*options: str) -> str:
     """Return options as they were given on the command line, for a command that is shown to go on with.
 
+    A URL with a password is not shown: it is then to be in the environment, under the name that all commands know.
+
     Args:
         options: the names of their parameters, such as "url".
     """
@@ -74,8 +77,26 @@ def given(*options: str) -> str:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             value = context.meta.get(f"retrykit.{name}", context.params[name])
             option = f" --{name.replace('_', '-')}"
-            said += option if value is True else f"{option} {shlex.quote(str(value))}"
+            if value is True:
+                said += option
+            elif name == "url" and _has_password(str(value)):
+                said += f'{option} "$RETRYKIT_URL"'
+            else:
+                said += f"{option} {shlex.quote(str(value))}"
     return said
+
+
+def with_url(command: str) -> str:
+    """Return a command that is shown, so that it acts on the backend which was named on the command line."""
+    return command if command.startswith("retrykit classify") else f"{command}{given('url')}"
+
+
+def _has_password(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:  # nothing opens it either
+        return True
 
 
 def needed(url: str | None) -> str:

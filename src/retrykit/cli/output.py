@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from ..checks import printable
 from ..errors import RetrykitError
 from ..policy import EMAIL_MATRIX, HTTP_API_MATRIX, PolicyMatrix
 
@@ -29,6 +31,7 @@ __all__ = [
     "printable",
     "progress",
     "table",
+    "usable",
 ]
 
 _MATRICES: Final = {"email": EMAIL_MATRIX, "http": HTTP_API_MATRIX}
@@ -46,9 +49,13 @@ class Refused(click.ClickException):
     """A command ran, and its answer is no; exit code 1."""
 
 
-def printable(text: str) -> str:
-    """Return text with what a terminal would obey, such as escape sequences and marks that turn the direction, spelled out."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+@contextmanager
+def usable() -> Generator[None]:
+    """Let what cannot be worked with end the command with exit code 2."""
+    try:
+        yield
+    except RetrykitError as error:
+        raise Unusable(str(error)) from None
 
 
 def console() -> Console:

@@ -13,11 +13,12 @@ import click
 
 from ..clock import current_clock
 from ..codec import JSON
+from ..errors import StoreCorruptError
 from ..failure import BUILT_IN_CLASSES, ErrorGroup
 from ..monitor import Alert, ErrorClassDominates
 from ..stores import Backend, DeadLetterQuery
 from ..times import read_instant, to_iso
-from .backend import given, opened, with_backend
+from .backend import opened, with_backend, with_url
 from .output import as_json, console, printable
 
 __all__ = ["runbook"]
@@ -61,7 +62,7 @@ def runbook(url: str | None, since: str, json_: bool) -> None:
         now = current_clock().now()
         begin = read_instant(since, now, "--since")
         steps = _steps(backend, DeadLetterQuery(since=begin, until=now + timedelta(milliseconds=1)), since)
-        steps = [attrs.evolve(each, commands=[_with_url(command) for command in each.commands]) for each in steps]
+        steps = [attrs.evolve(each, commands=[with_url(command) for command in each.commands]) for each in steps]
     if json_:
         shown: list[dict[str, JSON]] = [
             {"title": each.title, "facts": list(each.facts), "commands": list(each.commands)} for each in steps
@@ -87,13 +88,14 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
     groups = letters.groups(recent, order="matching", limit=_MANY).groups
     total = letters.count(recent)
     paused = backend.circuits.pauses()
-    alerts = _alerts(backend)
+    alerts, trouble = _alerts(backend)
     broken = [each.name for each in backend.circuits.circuits() if each.is_open]
     return [
         _Step(
             "How bad is it?",
             [
                 f"{total:,} messages died since {since}, {stats.died_last_day:,} in a day; {stats.quarantined:,} wait.",
+                *trouble,
                 *(f"alert since {to_iso(each.since)}: {each.title}" for each in alerts),
                 *(f"{each.key} is paused by {each.by}: {each.reason}" for each in paused),
                 *(f"the breaker of {name} is open" for name in broken),
@@ -152,10 +154,13 @@ def _steps(backend: Backend, recent: DeadLetterQuery, since: str) -> list[_Step]
     ]
 
 
-def _alerts(backend: Backend) -> Sequence[Alert]:
-    """Return the alerts in force of the monitors that have no name of their own."""
-    signals = backend.signals.get("default")
-    return [] if signals is None else signals.alerts()
+def _alerts(backend: Backend) -> tuple[Sequence[Alert], Sequence[str]]:
+    """Return the alerts in force of the monitors that have no name of their own, and why they cannot be read, if they cannot."""
+    try:
+        signals = backend.signals.get("default")
+    except StoreCorruptError as error:
+        return [], [f"alerts: {error}; a monitor that runs begins them anew"]
+    return [] if signals is None else signals.alerts(), []
 
 
 def _share(name: str, count: int, total: int) -> str:
@@ -163,11 +168,6 @@ def _share(name: str, count: int, total: int) -> str:
     blame = "a class of your own" if known is None else _BLAME[known.group]
     limit = f"; more than {_LIMIT:.0%}" if count > _LIMIT * total else ""
     return f"{name}: {count:,} of {total:,} ({count / total:.0%}) - {blame}{limit}"
-
-
-def _with_url(command: str) -> str:
-    """Return a command that acts on the backend which was named here."""
-    return command if command.startswith("retrykit classify") else f"{command}{given('url')}"
 
 
 def _command(name: str, *words: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import click
 
+from .._steps import run
 from ..clock import current_clock
 from ..exporters.gauges import figures_of
 from ..stores import Backend
@@ -37,7 +38,7 @@ def stats(url: str | None, json_: bool) -> None:
 
 
 def _counted(backend: Backend) -> Mapping[str, Mapping[str, float]]:
-    read = {each.gauge.name: each.values for each in figures_of(backend, current_clock().now())}
+    read = {each.gauge.name: each.values for each in run(figures_of(backend, current_clock().now()))}
     circuits = backend.circuits.circuits()
     return {
         **read,

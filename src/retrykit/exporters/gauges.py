@@ -6,23 +6,35 @@ so that many scrapes do not become many queries. Budgets and breakers tell what 
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
 import attrs
 
-from .._steps import is_async
+from .._steps import Steps, arun, do, is_async, run
 from ..breaker import CircuitBreaker
 from ..budget import RetryBudget
+from ..checks import has_methods, instance_with
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError, StoreError
-from ..stores import Backend
+from ..message import check_name
+from ..stores import AsyncBackend, Backend
 from ..times import Duration, seconds
 
-__all__ = ["BackendGauges", "Gauge", "Gauges", "PartGauges", "Reading", "figures_of"]
+__all__ = [
+    "AsyncBackendGauges",
+    "BackendGauges",
+    "Gauge",
+    "Gauges",
+    "PartGauges",
+    "Reading",
+    "check_gauges",
+    "figures_of",
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +72,17 @@ class Gauges(Protocol):
         ...
 
 
+def check_gauges(gauges: Gauges) -> None:
+    """See that an exporter can watch something.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    instance_with(
+        gauges, "gauges", "gauges read", "BackendGauges(backend), AsyncBackendGauges(backend) or PartGauges(...)"
+    )
+
+
 _UP: Final = Gauge(name="backend.up", text="Whether the stores could be read: 1 or 0")
 _LETTERS: Final = Gauge(name="dlq.letters", text="Dead letters by state; quarantined ones are the depth", label="state")
 _DIED: Final = Gauge(name="dlq.died", text="Dead letters that came within a window: the growth", label="window")
@@ -73,16 +96,102 @@ _UNSETTLED: Final = Gauge(
 )
 
 _MAX_UNSETTLED: Final = 1_000
+_STALE: Final = 60.0
+_DOWN: Final = Reading(_UP, {"": 0})
 
 
-class BackendGauges:
+class _BackendFlow:
+    """What both colours share."""
+
+    gauges: ClassVar[tuple[Gauge, ...]] = (
+        _UP,
+        _LETTERS,
+        _DIED,
+        _LETTER_AGE,
+        _WAITING,
+        _DUE,
+        _DUE_AGE,
+        _DELIVERIES,
+        _UNSETTLED,
+    )
+
+    def __init__(self, backend: Backend | AsyncBackend, fresh: Duration, clock: Clock | None) -> None:
+        stores = "dead_letters retries deliveries claims"
+        instance_with(backend, "backend", stores, "one with all its stores, such as open_backend(url)")
+        if is_async(backend.retries.stats) and not isinstance(self, AsyncBackendGauges):
+            raise ConfigurationError(
+                f"the backend is {backend!r}, which is asynchronous; a scrape cannot await: use AsyncBackendGauges(backend) and "
+                "await its refresh(), or use open_backend(url) beside it"
+            )
+        if isinstance(self, AsyncBackendGauges) and not is_async(backend.retries.stats):
+            raise ConfigurationError(
+                f"the backend is {backend!r}, which is synchronous; use BackendGauges(backend), or as_async(backend)"
+            )
+        has_methods(clock, "clock", "now monotonic")
+        self._backend = backend
+        self._fresh = seconds(fresh, "fresh")
+        self._clock = clock
+        self._latest: tuple[Sequence[Reading], float] | None = None
+        """What was read, and when."""
+
+    def _time(self) -> Clock:
+        return self._clock or current_clock()
+
+    def _age(self) -> float:
+        """Return how many seconds ago somebody read."""
+        age = math.inf if self._latest is None else self._time().monotonic() - self._latest[1]
+        return age if age >= 0 else math.inf
+
+    def _measure(self) -> Steps[Sequence[Reading]]:
+        clock = self._time()
+        at = clock.monotonic()
+        readings = [Reading(_UP, {"": 1})]
+        try:
+            readings += yield from figures_of(self._backend, clock.now())
+        except StoreError as error:
+            import logging  # only on the failing path
+
+            logging.getLogger("retrykit.exporters").warning("the figures of the backend cannot be read now: %s", error)
+            readings = [_DOWN]
+        self._latest = readings, at
+        return readings
+
+
+def figures_of(backend: Backend | AsyncBackend, now: datetime) -> Steps[Sequence[Reading]]:
+    """Read the figures of a backend.
+
+    Args:
+        backend: of either colour.
+        now: by which ages are counted.
+
+    Raises:
+        StoreError: the stores cannot be read now.
+    """
+    letters = yield from do(backend.dead_letters.stats)
+    retries = yield from do(backend.retries.stats)
+    deliveries = yield from do(backend.deliveries.counts)
+    unsettled = yield from do(backend.claims.unsettled, _MAX_UNSETTLED)
+    states = ("quarantined", "redriving", "resolved", "discarded", "superseded")
+    return [
+        Reading(_LETTERS, {state: float(getattr(letters, state)) for state in states}),
+        Reading(_DIED, {"1h": letters.died_last_hour, "1d": letters.died_last_day}),
+        Reading(_LETTER_AGE, {"": _age(letters.oldest_quarantined_at, now)}),
+        Reading(_WAITING, {"waiting": retries.waiting, "leased": retries.leased}),
+        Reading(_DUE, {"": retries.due}),
+        Reading(_DUE_AGE, {"": _age(retries.next_due_at, now)}),
+        Reading(_DELIVERIES, {status.value: count for status, count in deliveries.items()}),
+        Reading(_UNSETTLED, {"": len(unsettled)}),
+    ]
+
+
+class BackendGauges(_BackendFlow):
     """Reads the figures of a backend, and keeps what it read for a while.
 
     It is safe in threads: while one reads, the others get what was read before. When the stores cannot be read, "backend.up" is
     0, the other gauges are absent, and the error is logged.
 
     Args:
-        backend: a synchronous one. For an asynchronous one open a second, synchronous one on the same URL.
+        backend: a synchronous one; for an asynchronous one there is `AsyncBackendGauges`.
         fresh: for how long figures are used before they are read again, >= 0 seconds. The delivery log is counted through
             each time: with many millions of rows take a minute.
         clock: where the time comes from; None: the clock in force.
@@ -97,75 +206,65 @@ class BackendGauges:
         {'': 0}
     """
 
-    gauges: ClassVar[tuple[Gauge, ...]] = (
-        _UP,
-        _LETTERS,
-        _DIED,
-        _LETTER_AGE,
-        _WAITING,
-        _DUE,
-        _DUE_AGE,
-        _DELIVERIES,
-        _UNSETTLED,
-    )
-
     def __init__(self, backend: Backend, *, fresh: Duration = 10.0, clock: Clock | None = None) -> None:
-        if is_async(backend.retries.stats):
-            raise ConfigurationError(
-                f"the backend is {backend!r}, which is asynchronous; a scrape cannot await: use open_backend(url) beside it"
-            )
-        self._backend = backend
-        self._fresh = seconds(fresh, "fresh")
-        self._clock = clock
+        super().__init__(backend, fresh, clock)
         self._lock = threading.Lock()
-        self._readings: Sequence[Reading] = ()
-        self._read_at: float | None = None
 
     def read(self) -> Sequence[Reading]:
         """Return the figures, at most `fresh` old, or those of before while another thread reads."""
-        clock = self._clock or current_clock()
-        if not self._lock.acquire(blocking=self._read_at is None):
-            return self._readings
+        latest = self._latest
+        if not self._lock.acquire(blocking=latest is None) and latest is not None:
+            return latest[0]
         try:
-            now = clock.monotonic()
-            if self._read_at is None or not 0 <= now - self._read_at < self._fresh:
-                self._readings = self._read(clock.now())
-                self._read_at = now
-            return self._readings
+            if self._latest is not None and self._age() < self._fresh:
+                return self._latest[0]
+            return run(self._measure())
         finally:
             self._lock.release()
 
-    def _read(self, now: datetime) -> Sequence[Reading]:
-        try:
-            return [Reading(_UP, {"": 1}), *figures_of(self._backend, now)]
-        except StoreError as error:
-            import logging  # only on the failing path
 
-            logging.getLogger("retrykit.exporters").warning("the figures of the backend cannot be read now: %s", error)
-            return [Reading(_UP, {"": 0})]
+class AsyncBackendGauges(_BackendFlow):
+    """`BackendGauges` for asynchronous callers: they refresh the figures, and a scrape, which cannot await, shows the latest.
 
-
-def figures_of(backend: Backend, now: datetime) -> Iterator[Reading]:
-    """Read the figures of a backend.
+    Where the application answers scrapes itself, it refreshes before each; else in a task, every ten seconds or so. When nobody has refreshed
+    for a minute, or for three times `fresh` if that is more, "backend.up" is 0 and the other gauges are absent: figures that stand
+    still look like a system that is well.
 
     Args:
-        backend: a synchronous one.
-        now: by which ages are counted.
+        backend: an asynchronous one.
+        fresh: for how long figures are used before they are read again, as for `BackendGauges`.
+        clock: where the time comes from; None: the clock in force.
 
     Raises:
-        StoreError: the stores cannot be read now.
+        ConfigurationError: a value is not allowed, or the backend is synchronous.
+
+    Example:
+        >>> import asyncio
+        >>> from retrykit import open_async_backend
+        >>> gauges = AsyncBackendGauges(open_async_backend("memory://"))
+        >>> asyncio.run(gauges.refresh())
+        >>> next(reading.values for reading in gauges.read() if reading.gauge.name == "retry_queue.due")
+        {'': 0}
     """
-    letters = backend.dead_letters.stats()
-    states = ("quarantined", "redriving", "resolved", "discarded", "superseded")
-    yield Reading(_LETTERS, {state: float(getattr(letters, state)) for state in states})
-    yield Reading(_DIED, {"1h": letters.died_last_hour, "1d": letters.died_last_day})
-    yield Reading(_LETTER_AGE, {"": _age(letters.oldest_quarantined_at, now)})
-    retries = backend.retries.stats()
-    yield Reading(_WAITING, {"waiting": retries.waiting, "leased": retries.leased})
-    yield Reading(_DUE, {"": retries.due})
-    yield Reading(_DUE_AGE, {"": _age(retries.next_due_at, now)})
-    yield Reading(_DELIVERIES, {status.value: count for status, count in backend.deliveries.counts().items()})
-    yield Reading(_UNSETTLED, {"": len(backend.claims.unsettled(_MAX_UNSETTLED))})
+
+    def __init__(self, backend: AsyncBackend, *, fresh: Duration = 10.0, clock: Clock | None = None) -> None:
+        super().__init__(backend, fresh, clock)
+        self._is_reading = False
+
+    async def refresh(self) -> None:
+        """Read the figures, unless they are still fresh or another task is about to read them."""
+        if self._is_reading or self._age() < self._fresh:
+            return
+        self._is_reading = True
+        try:
+            await arun(self._measure())
+        finally:
+            self._is_reading = False
+
+    def read(self) -> Sequence[Reading]:
+        """Return the figures as they were last refreshed."""
+        latest = self._latest
+        return [_DOWN] if latest is None or self._age() > max(_STALE, 3 * self._fresh) else latest[0]
 
 
 _TOKENS: Final = Gauge(name="budget.tokens", text="Retries that a budget could pay for now", label="budget")
@@ -180,7 +279,10 @@ class PartGauges:
 
     Args:
         budgets: by the name under which they are shown.
-        breakers: each shown under its own name.
+        breakers: each shown under its own name; their names differ.
+
+    Raises:
+        ConfigurationError: a value is not allowed, or two breakers have one name.
 
     Example:
         >>> from retrykit import RetryBudget
@@ -193,8 +295,25 @@ class PartGauges:
     def __init__(
         self, *, budgets: Mapping[str, RetryBudget] = MappingProxyType({}), breakers: Iterable[CircuitBreaker] = ()
     ) -> None:
+        if not isinstance(budgets, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+            raise ConfigurationError(
+                f"budgets is {budgets!r}; allowed are budgets by name, such as {{'ses': RetryBudget()}}"
+            )
+        if isinstance(breakers, (str, type)) or not isinstance(breakers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"breakers is {breakers!r}; allowed is a list, such as [CircuitBreaker('ses')]")
         self._budgets = dict(budgets)
         self._breakers = tuple(breakers)
+        for name, budget in self._budgets.items():
+            check_name(name, "name of a budget")
+            instance_with(budget, f"the budget {name!r}", "tokens denied", "a RetryBudget")
+        names = set[str]()
+        for breaker in self._breakers:
+            instance_with(breaker, "a breaker", "name rejected", "a CircuitBreaker")
+            if breaker.name in names:
+                raise ConfigurationError(
+                    f"two breakers are called {breaker.name!r}; each is shown under a name of its own"
+                )
+            names.add(breaker.name)
 
     def read(self) -> Sequence[Reading]:
         """Return the figures as they are now."""

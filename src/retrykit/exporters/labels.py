@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable
 from typing import Final
 
 from ..checks import whole
+from ..errors import ConfigurationError
 
-__all__ = ["NONE", "OTHER", "Bounded"]
+__all__ = ["NONE", "OTHER", "Bounded", "check_namespace"]
+
+_NAMESPACE: Final = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}")
 
 OTHER: Final = "other"
 """Stands for every value beyond the limit."""
@@ -20,12 +24,28 @@ _LENGTH: Final = 64
 """Characters of a value that are kept: a provider's code may be as long as its answer."""
 
 
+def check_namespace(namespace: str) -> str:
+    """Return what the names of metrics begin with, if Prometheus takes it in a name.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"namespace is {namespace!r}; allowed are 1 to 64 letters, digits and '_', a letter first, such as 'retrykit'"
+        )
+    return namespace
+
+
 class Bounded:
     """Lets the first so many distinct values through and makes `OTHER` of those that follow; safe in threads.
 
     Args:
         limit: distinct values, >= 1.
         known: values that always come through and do not count.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
 
     Example:
         >>> code = Bounded(2)
@@ -36,6 +56,8 @@ class Bounded:
     __slots__ = ("_known", "_left", "_lock")
 
     def __init__(self, limit: int, known: Iterable[str] = ()) -> None:
+        if isinstance(known, str) or not isinstance(known, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"known is {known!r}; allowed is a list of values, such as ['ses']")
         self._known: Final = {OTHER, NONE, *known}
         self._left = whole(limit, "limit")
         self._lock: Final = threading.Lock()

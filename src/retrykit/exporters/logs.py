@@ -7,10 +7,9 @@ providers or exceptions: those like to repeat the recipient's address. What died
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-import attrs
-
+from ..checks import instance_with
 from ..decision import DispositionKind
 from ..events import (
     AttemptFailed,
@@ -37,11 +36,8 @@ _GIVEN_UP: Final = {
 }
 
 
-@attrs.frozen
-class _Line:
-    level: str
-    text: str
-    fields: Mapping[str, Any]
+_Line: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""The level, the text and the fields; no class of its own, whose making would cost everybody's import a tenth of a millisecond and more."""
 
 
 class LogListener:
@@ -65,6 +61,9 @@ class LogListener:
         logger: one of `logging` gets the fields as `extra=`; one of structlog, or anything else with methods that are named after levels
             and take a text and keywords, gets them as keywords. None: the logger "retrykit" of `logging`.
 
+    Raises:
+        ConfigurationError: it is no logger.
+
     Example:
         >>> import logging
         >>> from retrykit import Dispatcher, open_backend
@@ -73,6 +72,8 @@ class LogListener:
     """
 
     def __init__(self, logger: Any = None) -> None:
+        if logger is not None:
+            instance_with(logger, "logger", "error warning info", "a logger, such as logging.getLogger('mailer')")
         self._logger: Any = logger
         self._is_standard: bool | None = None
 
@@ -81,19 +82,19 @@ class LogListener:
         read = _READERS.get(type(event))
         line = None if read is None else read(event)
         if line is not None:
-            self._log(line)
+            self._log(*line)
 
-    def _log(self, line: _Line) -> None:
+    def _log(self, level: str, text: str, fields: Mapping[str, Any]) -> None:
         if self._is_standard is None:
             import logging  # only here: a worker that gives nothing up need not load it
 
             self._logger = logging.getLogger("retrykit") if self._logger is None else self._logger
             self._is_standard = isinstance(self._logger, (logging.Logger, logging.LoggerAdapter))
-        log = getattr(self._logger, line.level)
+        log = getattr(self._logger, level)
         if self._is_standard:
-            log(line.text, extra=dict(line.fields))
+            log(text, extra=dict(fields))
         else:
-            log(line.text, **line.fields)
+            log(text, **fields)
 
 
 LOGGED: Final[tuple[Listener, ...]] = (LogListener(),)
@@ -111,7 +112,7 @@ def _handled(event: MessageHandled) -> _Line | None:
         text += f": {disposition.failure.error_class}"
     if disposition.dead_letter_id is not None:
         text += f"; dead letter {disposition.dead_letter_id}"
-    return _Line(
+    return (
         level,
         text,
         _fields(
@@ -137,35 +138,35 @@ def _attempt(event: AttemptFailed) -> _Line:
         action=decision.action.value,
         delay=decision.delay,
     )
-    return _Line("info", text, fields)
+    return "info", text, fields
 
 
 def _quarantined(event: MessageQuarantined) -> _Line:
     text = f"{event.message_id!r} is quarantined as poison; dead letter {event.dead_letter_id}"
-    return _Line("error", text, _fields(event, message_id=event.message_id, dead_letter_id=event.dead_letter_id))
+    return "error", text, _fields(event, message_id=event.message_id, dead_letter_id=event.dead_letter_id)
 
 
 def _breaker(event: BreakerChanged) -> _Line:
     text = f"the breaker {event.name!r} is {event.after}, was {event.before}"
     fields = _fields(event, event.failure, breaker=event.name, before=event.before, after=event.after)
-    return _Line("warning" if event.after == "open" else "info", text, fields)
+    return "warning" if event.after == "open" else "info", text, fields
 
 
 def _publish_failed(event: PublishFailed) -> _Line:
     error = event.error.partition(":")[0]
     text = f"{event.message_id!r} could not be put into the application's queue, it stays in the retry queue: {error}"
-    return _Line("warning", text, _fields(event, message_id=event.message_id, error=error))
+    return "warning", text, _fields(event, message_id=event.message_id, error=error)
 
 
 def _unknown_code(event: UnknownCode) -> _Line:
     text = f"no rule knows the code {event.code[:64]!r} of {event.provider or 'an unnamed provider'}"
-    return _Line("warning", text, _fields(event, event.failure, code=event.code[:64], provider=event.provider))
+    return "warning", text, _fields(event, event.failure, code=event.code[:64], provider=event.provider)
 
 
 def _verified(event: OutcomeVerified) -> _Line:
     answer = {True: "the provider has it", False: "the provider does not have it", None: "nobody can tell yet"}
     text = f"it was asked whether {event.message_id!r} was sent: {answer[event.accepted]}"
-    return _Line("info", text, _fields(event, message_id=event.message_id, accepted=event.accepted))
+    return "info", text, _fields(event, message_id=event.message_id, accepted=event.accepted)
 
 
 def _mismatch(event: DeliveryMismatch) -> _Line:
@@ -178,13 +179,13 @@ def _mismatch(event: DeliveryMismatch) -> _Line:
         provider=event.provider,
         provider_id=event.provider_id,
     )
-    return _Line("warning", text, fields)
+    return "warning", text, fields
 
 
 def _redrive(event: RedriveChanged) -> _Line:
     text = f"the redrive {event.redrive_id!r} is {event.state}"
     fields = _fields(event, redrive_id=event.redrive_id, state=event.state)
-    return _Line("warning" if event.state == "stopped" else "info", text, fields)
+    return "warning" if event.state == "stopped" else "info", text, fields
 
 
 def _fields(event: Event, failure: Failure | None = None, **fields: object) -> dict[str, Any]:

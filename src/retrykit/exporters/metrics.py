@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 import attrs
 
+from ..checks import whole
 from ..decision import Action, DeadLetterReason, DispositionKind
 from ..events import (
     AttemptFailed,
@@ -132,9 +133,13 @@ class EventMetrics:
 
     Args:
         max_values: distinct values of a label that others make up, >= 1.
+
+    Raises:
+        ConfigurationError: it is no whole number >= 1.
     """
 
     def __init__(self, max_values: int = 100) -> None:
+        whole(max_values, "max_values")
         self._class = Bounded(max_values, known=BUILT_IN_CLASSES)
         self._provider = Bounded(max_values)
         self._code = Bounded(max_values)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ..errors import MissingExtraError
+from ..checks import instance_with
+from ..errors import ConfigurationError, MissingExtraError
 from ..events import Event
-from .gauges import Gauge, Gauges
+from .gauges import Gauge, Gauges, check_gauges
 from .metrics import BREAKER_STATES, METRICS, EventMetrics, Metric
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class OpenTelemetryExporter:
 
     Raises:
         MissingExtraError: the OpenTelemetry API is not installed.
+        ConfigurationError: a value is not allowed.
 
     Example:
         >>> from opentelemetry.sdk.metrics import MeterProvider
@@ -50,9 +52,14 @@ class OpenTelemetryExporter:
             from opentelemetry.metrics import Observation, get_meter
         except ModuleNotFoundError:
             raise MissingExtraError("opentelemetry", "opentelemetry-api") from None
+        if meter_provider is not None:
+            instance_with(
+                meter_provider, "meter_provider", "get_meter", "one of OpenTelemetry, such as MeterProvider([reader])"
+            )
         self._observation: type[Observation] = Observation
         self._meter: Meter = get_meter(_NAMESPACE, meter_provider=meter_provider)
         self._metrics = EventMetrics(max_values)
+        self._watched = set[str]()
         self._instruments = {metric.name: (self._instrument(metric), _attributes(metric.labels)) for metric in METRICS}
         self._meter.create_observable_gauge(
             f"{_NAMESPACE}.breaker.state",
@@ -79,7 +86,17 @@ class OpenTelemetryExporter:
 
         Args:
             gauges: `BackendGauges` or `PartGauges`; one of each.
+
+        Raises:
+            ConfigurationError: it is none of them, or such figures are shown already.
         """
+        check_gauges(gauges)
+        names = {gauge.name for gauge in gauges.gauges}
+        if names & self._watched:
+            raise ConfigurationError(
+                f"{min(names & self._watched)} is shown already; an exporter shows gauges of one kind once"
+            )
+        self._watched |= names
         for gauge in gauges.gauges:
             create = self._meter.create_observable_counter if gauge.is_total else self._meter.create_observable_gauge
             create(f"{_NAMESPACE}.{gauge.name}", [self._reader(gauge, gauges)], gauge.unit, gauge.text)

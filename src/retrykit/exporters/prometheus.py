@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from ..checks import instance_with
 from ..errors import ConfigurationError, MissingExtraError
 from ..events import Event
-from .gauges import Gauge, Gauges, Reading
+from .gauges import Gauge, Gauges, Reading, check_gauges
+from .labels import check_namespace
 from .metrics import BREAKER_STATES, METRICS, EventMetrics, Metric
 
 if TYPE_CHECKING:
@@ -24,13 +26,13 @@ class PrometheusExporter:
 
     Args:
         registry: where the metrics are registered; None: prometheus_client's own.
-        namespace: what every name begins with.
+        namespace: what every name begins with, 1 to 64 letters, digits and "_", a letter first.
         max_values: distinct values of a label that others make up (error classes, providers, codes, breakers), >= 1; further
             ones count as "other".
 
     Raises:
         MissingExtraError: prometheus-client is not installed.
-        ConfigurationError: the registry has metrics of these names already.
+        ConfigurationError: a value is not allowed, or the registry has metrics of these names already.
 
     Example:
         >>> from prometheus_client import CollectorRegistry
@@ -50,8 +52,12 @@ class PrometheusExporter:
             import prometheus_client as client
         except ModuleNotFoundError:
             raise MissingExtraError("prometheus", "prometheus-client") from None
+        if registry is not None:
+            instance_with(
+                registry, "registry", "register unregister", "one of prometheus_client, such as CollectorRegistry()"
+            )
         self._registry = client.REGISTRY if registry is None else registry
-        self._namespace: Final = namespace
+        self._namespace: Final = check_namespace(namespace)
         self._metrics = EventMetrics(max_values)
         try:
             self._instruments = {metric.name: self._instrument(client, metric) for metric in METRICS}
@@ -96,7 +102,7 @@ class PrometheusExporter:
             gauges: `BackendGauges` or `PartGauges`; one of each.
 
         Raises:
-            ConfigurationError: such figures are shown already.
+            ConfigurationError: it is none of them, or such figures are shown already.
 
         Example:
             >>> from prometheus_client import CollectorRegistry
@@ -107,6 +113,7 @@ class PrometheusExporter:
             >>> registry.get_sample_value("retrykit_dlq_letters", {"state": "quarantined"})
             0.0
         """
+        check_gauges(gauges)
         try:
             self._registry.register(_Collector(self._namespace, gauges))
         except ValueError as error:

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from .._steps import is_async
+from ..checks import instance_with
 from ..errors import ConfigurationError, MissingExtraError
 from ..message import Message
 
@@ -66,7 +67,8 @@ def traced(
 
     Raises:
         MissingExtraError: the OpenTelemetry API is not installed.
-        ConfigurationError: `retries` is no decorator; when decorating: the function is a generator function.
+        ConfigurationError: `retries` is no decorator, or another value is not allowed; when decorating: it is no function, or a
+            generator function.
 
     Example:
         >>> from retrykit import retry
@@ -78,9 +80,12 @@ def traced(
     """
     if not callable(retries):
         raise ConfigurationError(f"retries is {retries!r}; allowed is a decorator, for example retry(attempts=3)")
+    _check_text(name, "name", "None: that of the function")
     tracer = _tracer(tracer_provider)
 
     def decorate(fn: Callable[P, T]) -> Callable[P, T]:
+        if not callable(fn):
+            raise ConfigurationError(f"{fn!r} cannot be called; traced takes functions and coroutine functions")
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise ConfigurationError(f"{fn!r} is a generator function; traced takes functions and coroutine functions")
         title = str(name or getattr(fn, "__qualname__", repr(fn)))
@@ -153,6 +158,7 @@ def traced_send(
 
     Raises:
         MissingExtraError: the OpenTelemetry API is not installed.
+        ConfigurationError: a value is not allowed.
 
     Example:
         >>> from retrykit import Dispatcher, open_backend
@@ -160,6 +166,12 @@ def traced_send(
         >>> Dispatcher(send, backend=open_backend("memory://")).handle({"id": "welcome-17"}).provider_id
         'provider-id-1'
     """
+    if not callable(send) or inspect.isgeneratorfunction(send) or inspect.isasyncgenfunction(send):
+        raise ConfigurationError(
+            f"send is {send!r}; allowed is a function of a message and its key, or a coroutine function"
+        )
+    _check_text(system, "system", "None: nothing is said of it")
+    _check_text(destination, "destination", "None: nothing is said of it")
     tracer = _tracer(tracer_provider)
     title = "send" if destination is None else f"send {destination}"
     attributes = {"messaging.operation.name": "send", "messaging.operation.type": "send"}
@@ -269,9 +281,18 @@ def _type_name(error: Exception) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def _check_text(value: str | None, name: str, none: str) -> None:
+    if value is not None and (not isinstance(value, str) or not value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"{name} is {value!r}; allowed is text that is not empty, or {none}")
+
+
 def _tracer(tracer_provider: TracerProvider | None) -> Tracer:
     try:
         from opentelemetry.trace import get_tracer
     except ModuleNotFoundError:
         raise MissingExtraError("opentelemetry", "opentelemetry-api") from None
+    if tracer_provider is not None:
+        instance_with(
+            tracer_provider, "tracer_provider", "get_tracer", "one of OpenTelemetry, such as TracerProvider()"
+        )
     return get_tracer("retrykit", tracer_provider=tracer_provider)

@@ -8,16 +8,16 @@ from __future__ import annotations
 import abc
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import attrs
 
 from ..codec import JSON
-from ..errors import ConfigurationError
-from ..times import Duration, plain, seconds, short
+from ..times import plain, short
+from . import rule_checks
 from .alerts import Alert, Finding, Severity, Terms
-from .signals import BUCKET, BUCKETS, Occurrence, Signals
+from .signals import BUCKET, Occurrence, Signals
 
 __all__ = [
     "DEFAULT_RULES",
@@ -33,56 +33,16 @@ __all__ = [
 _CLASS: Final = "class:"
 
 
-def _hold(value: Duration) -> float:
-    return seconds(value, "hold")
-
-
-def _clear_after(value: Duration) -> float:
-    return seconds(value, "clear_after")
-
-
-def _window(value: Duration) -> float:
-    window = seconds(value, "window")
-    if window % BUCKET or not 3 * BUCKET <= window <= BUCKET * BUCKETS:
-        raise ConfigurationError(
-            f"window is {value!r}; allowed are multiples of {plain(BUCKET)} s, {short(3 * BUCKET)} to {short(BUCKET * BUCKETS)}"
-        )
-    return window
-
-
-def _names(names: Iterable[str] | None) -> frozenset[str] | None:
-    return None if names is None else _some(names)
-
-
-def _some(names: Iterable[str]) -> frozenset[str]:
-    if isinstance(names, str):
-        raise ConfigurationError(f"the names are {names!r}; allowed is a list of names, such as [{names!r}]")
-    return frozenset(names)
-
-
-def _is_share(_: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if not 0 < value <= 1:
-        raise ConfigurationError(f"{attribute.name} is {value!r}; allowed are numbers > 0 and <= 1")
-
-
-def _at_least(least: float) -> Callable[[object, attrs.Attribute[Any], float], None]:
-    def check(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-        if isinstance(value, bool) or not least <= value < math.inf:
-            raise ConfigurationError(f"{attribute.name} is {value!r}; allowed are numbers >= {plain(least)}")
-
-    return check
-
-
 @attrs.frozen(kw_only=True)
 class Rule(abc.ABC):
     """What is watched for. Subclass it for a rule of your own: a pure function of the figures, with a name of its own."""
 
-    name: str
-    """Of the rule, and of its entry in the runbook."""
-    severity: Severity = attrs.field(default=Severity.PAGE, converter=Severity)
-    hold: float = attrs.field(default=0.0, converter=_hold)
+    name: str = attrs.field(validator=rule_checks.is_name)
+    """Of the rule, and of its entry in the runbook: 1 to 64 letters, digits and any of "_.-", a letter first."""
+    severity: Severity = attrs.field(default=Severity.PAGE, converter=rule_checks.severity)
+    hold: float = attrs.field(default=0.0, converter=rule_checks.hold)
     """Seconds for which the condition has to hold before the alert fires."""
-    clear_after: float = attrs.field(default=600.0, converter=_clear_after)
+    clear_after: float = attrs.field(default=600.0, converter=rule_checks.clear_after)
     """Seconds for which it has to be gone before the alert is over."""
 
     @property
@@ -110,24 +70,33 @@ class Rule(abc.ABC):
         """
 
 
+def _clear_ratio(rule: DeadLettersJump) -> float:
+    return (
+        max(1.0, min(2.0, rule.ratio / 2)) if rule_checks.is_number(rule.ratio) else 1.0
+    )  # its own check says what is wrong
+
+
 @attrs.frozen(kw_only=True)
 class DeadLettersJump(Rule):
     """Far more of the messages die than usually."""
 
-    name: str = "dead-letters-jump"
-    hold: float = attrs.field(default=30.0, converter=_hold)
-    window: float = attrs.field(default=300.0, converter=_window)
-    ratio: float = attrs.field(default=4.0, validator=_at_least(1.0))
+    name: str = attrs.field(default="dead-letters-jump", validator=rule_checks.is_name)
+    hold: float = attrs.field(default=30.0, converter=rule_checks.hold)
+    window: float = attrs.field(default=300.0, converter=rule_checks.window)
+    ratio: float = attrs.field(default=4.0, validator=rule_checks.at_least(1.0))
     """How many times as many letters as usual."""
-    minimum: int = attrs.field(default=10, validator=_at_least(1))
+    minimum: int = attrs.field(default=10, validator=rule_checks.is_count)
     """Letters within the window."""
-    chance: float = attrs.field(default=1e-6, validator=_is_share)
+    chance: float = attrs.field(default=1e-6, validator=rule_checks.is_share)
     """How unlikely so many letters are, at the most, where nothing is wrong (a Poisson distribution's bound)."""
-    drift: float = attrs.field(default=2.0, validator=_at_least(1.0))
+    drift: float = attrs.field(default=2.0, validator=rule_checks.at_least(1.0))
     """How many times as many letters as usual are no surprise in a bad hour; chance is counted from there."""
-    clear_ratio: float = attrs.field(default=2.0, validator=_at_least(1.0))
-    """Below how many times as many letters as usual it is over."""
-    expected_share: float = attrs.field(default=0.01, validator=_is_share)
+    clear_ratio: float = attrs.field(
+        default=attrs.Factory(_clear_ratio, takes_self=True),
+        validator=[rule_checks.at_least(1.0), rule_checks.is_at_most("ratio")],
+    )
+    """Below how many times as many letters as usual it is over: 2, or half of a `ratio` below 4, and no more than `ratio`."""
+    expected_share: float = attrs.field(default=0.01, validator=rule_checks.is_share)
     """What share of messages is thought to die while little is known: as if this share of 500 messages had."""
 
     @property
@@ -178,22 +147,29 @@ class DeadLettersJump(Rule):
         return [Finding(key=self.name, is_met=True, title=title, evidence=evidence, commands=self.first_steps)]
 
 
+def _clear_share(rule: ErrorClassDominates) -> float:
+    return min(0.15, 0.75 * rule.share) if rule_checks.is_number(rule.share) else 0.15
+
+
 @attrs.frozen(kw_only=True)
 class ErrorClassDominates(Rule):
     """One error class has too large a share of the attempts."""
 
-    name: str = "error-class-dominates"
-    hold: float = attrs.field(default=30.0, converter=_hold)
-    window: float = attrs.field(default=300.0, converter=_window)
-    share: float = attrs.field(default=0.2, validator=_is_share)
+    name: str = attrs.field(default="error-class-dominates", validator=rule_checks.is_name)
+    hold: float = attrs.field(default=30.0, converter=rule_checks.hold)
+    window: float = attrs.field(default=300.0, converter=rule_checks.window)
+    share: float = attrs.field(default=0.2, validator=rule_checks.is_share)
     """Of the attempts, which have to be certain to fail with one class."""
-    clear_share: float = attrs.field(default=0.15, validator=_is_share)
-    """Below which share it is over."""
-    minimum: int = attrs.field(default=50, validator=_at_least(1))
+    clear_share: float = attrs.field(
+        default=attrs.Factory(_clear_share, takes_self=True),
+        validator=[rule_checks.is_share, rule_checks.is_at_most("share")],
+    )
+    """Below which share it is over: 0.15, or three quarters of a `share` below 0.2, and no more than `share`."""
+    minimum: int = attrs.field(default=50, validator=rule_checks.is_count)
     """Attempts within the window."""
-    certainty: float = attrs.field(default=4.0, validator=_at_least(0.0))
+    certainty: float = attrs.field(default=4.0, validator=rule_checks.at_least(0.0))
     """Standard deviations by which the share has to be above the limit (the lower end of Wilson's interval)."""
-    ignore: frozenset[str] = attrs.field(default=frozenset[str](), converter=_some)
+    ignore: frozenset[str] = attrs.field(default=frozenset[str](), converter=rule_checks.ignore)
     """Classes that may have any share, such as "greylisted" where all addresses are new."""
 
     @property
@@ -240,9 +216,9 @@ class ErrorClassDominates(Rule):
 class BreakerOpens(Rule):
     """The breaker of a primary provider is open somewhere."""
 
-    name: str = "breaker-opens"
-    clear_after: float = attrs.field(default=120.0, converter=_clear_after)
-    primary: frozenset[str] | None = attrs.field(default=None, converter=_names)
+    name: str = attrs.field(default="breaker-opens", validator=rule_checks.is_name)
+    clear_after: float = attrs.field(default=120.0, converter=rule_checks.clear_after)
+    primary: frozenset[str] | None = attrs.field(default=None, converter=rule_checks.primary)
     """Names of the breakers that matter; None: all."""
 
     @property
@@ -277,19 +253,19 @@ class BreakerOpens(Rule):
 class BacklogGrows(Rule):
     """More and more messages wait for a retry while fewer and fewer are sent."""
 
-    name: str = "backlog-grows"
-    hold: float = attrs.field(default=60.0, converter=_hold)
-    window: float = attrs.field(default=900.0, converter=_window)
+    name: str = attrs.field(default="backlog-grows", validator=rule_checks.is_name)
+    hold: float = attrs.field(default=60.0, converter=rule_checks.hold)
+    window: float = attrs.field(default=900.0, converter=rule_checks.window)
     """The first third of it is compared with the last."""
-    growth: float = attrs.field(default=1.5, validator=_at_least(1.0))
+    growth: float = attrs.field(default=1.5, validator=rule_checks.at_least(1.0))
     """How many times as many wait."""
-    minimum: int = attrs.field(default=100, validator=_at_least(1))
+    minimum: int = attrs.field(default=100, validator=rule_checks.is_count)
     """How many more wait."""
-    fall: float = attrs.field(default=0.3, validator=_is_share)
+    fall: float = attrs.field(default=0.3, validator=rule_checks.is_share)
     """By what share fewer messages are sent."""
-    minimum_sent: int = attrs.field(default=50, validator=_at_least(1))
+    minimum_sent: int = attrs.field(default=50, validator=rule_checks.is_count)
     """Messages sent in the first third."""
-    certainty: float = attrs.field(default=4.0, validator=_at_least(0.0))
+    certainty: float = attrs.field(default=4.0, validator=rule_checks.at_least(0.0))
     """Standard deviations by which the fall is beyond chance."""
 
     @property
@@ -349,7 +325,7 @@ class _Once(Rule):
     """Something that happens once is told once; the sixth and further ones within an hour stand in one alert."""
 
     kind: str = attrs.field(init=False)
-    clear_after: float = attrs.field(default=0.0, converter=_clear_after)
+    clear_after: float = attrs.field(default=0.0, converter=rule_checks.clear_after)
 
     @abc.abstractmethod
     def title(self, occurrence: Occurrence) -> str:
@@ -377,8 +353,8 @@ class _Once(Rule):
 class UnknownCodesAppear(_Once):
     """A provider says something that no rule knows."""
 
-    name: str = "unknown-code"
-    severity: Severity = attrs.field(default=Severity.TICKET, converter=Severity)
+    name: str = attrs.field(default="unknown-code", validator=rule_checks.is_name)
+    severity: Severity = attrs.field(default=Severity.TICKET, converter=rule_checks.severity)
     kind: str = attrs.field(default="unknown_code", init=False)
 
     @property
@@ -405,7 +381,7 @@ class UnknownCodesAppear(_Once):
 class MessageQuarantines(_Once):
     """A message was taken out of circulation as poison."""
 
-    name: str = "poison-message"
+    name: str = attrs.field(default="poison-message", validator=rule_checks.is_name)
     kind: str = attrs.field(default="poison", init=False)
 
     @property

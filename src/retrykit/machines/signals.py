@@ -19,6 +19,7 @@ from typing import Final, Protocol, cast
 import attrs
 
 from ..codec import JSON
+from ..errors import SchemaVersionError
 from ..times import to_millis
 from .alerts import Alert, AlertState, Finding, Terms, Watch, hand_out, resolve, step
 
@@ -35,6 +36,8 @@ __all__ = [
     "told",
 ]
 
+SCHEMA_VERSION: Final = 1
+"""Of a record's JSON form."""
 BUCKET: Final = 30.0
 """Seconds of a bucket."""
 BUCKETS: Final = 60
@@ -148,10 +151,9 @@ class Signals:
 
     def between(self, start: float, end: float) -> Counter[str]:
         """Return the counts from `end` to `start` seconds ago; both are whole numbers of buckets."""
-        last, found = self._bucket, Counter[str]()
-        for number in range(last - round(end / BUCKET) + 1, last - round(start / BUCKET) + 1):
-            found.update(self.buckets.get(number, {}))
-        return found
+        last = self._bucket
+        numbers = range(last - round(end / BUCKET) + 1, last - round(start / BUCKET) + 1)
+        return _sums(self.buckets[number] for number in numbers if number in self.buckets)
 
     def waiting_between(self, start: float, end: float) -> float | None:
         """Return the mean of what waited in the retry queue from `end` to `start` seconds ago; None: nobody knows."""
@@ -162,11 +164,7 @@ class Signals:
 
     def usual(self) -> Counter[str]:
         """Return what was handled and what died in the whole hours before the current one, a day of them at the most."""
-        found = Counter[str]()
-        for number, counts in self.hours.items():
-            if number != self._hour:
-                found.update(counts)
-        return found
+        return _sums(counts for number, counts in self.hours.items() if number != self._hour)
 
     def open_breakers(self) -> Mapping[str, int]:
         """Return in how many processes each breaker is open."""
@@ -197,7 +195,7 @@ class Signals:
     def to_dict(self) -> dict[str, JSON]:
         """Return the record as JSON values."""
         return {
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "name": self.name,
             "at": self.at,
             "shift": self.shift,
@@ -220,7 +218,11 @@ class Signals:
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it is no such thing.
+            SchemaVersionError: a newer retrykit wrote it.
         """
+        version = _number(fields["schema_version"])
+        if version > SCHEMA_VERSION:
+            raise SchemaVersionError(f"the record of signals {fields['name']!r}", version, SCHEMA_VERSION)
         backlog = cast("Mapping[str, int] | None", fields["backlog"])
         sources = cast("Mapping[str, tuple[int, int, Sequence[str]]]", fields["sources"])
         return cls(
@@ -240,6 +242,14 @@ class Signals:
             seen=_texts(fields["seen"]),
             watches=tuple(Watch.from_dict(each) for each in cast("Sequence[Mapping[str, JSON]]", fields["watches"])),
         )
+
+
+def _sums(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    found = dict[str, int]()  # a store may be locked meanwhile, and Counter's own update takes twice as long
+    for counts in parts:
+        for name, count in counts.items():
+            found[name] = found.get(name, 0) + count
+    return Counter(found)
 
 
 def _number(value: object) -> int:

@@ -7,6 +7,7 @@ of them tells people; when that one dies before it has, another one does. Somebo
 - A store that is away loses nothing: what was counted waits, and its number sees to it that it counts once.
 - A notifier that hangs or raises holds up neither the monitor nor the others for longer than its limit; it is called again, up to
   five times, later and later.
+- A record that cannot be read is begun anew, with a line in the log: it holds a day at the most.
 - A clock that is set back neither fires an alert nor keeps one from firing.
 """
 
@@ -18,23 +19,29 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from .._steps import Steps, arun, do, is_async, run
+from ..checks import has_methods, printable
 from ..clock import Clock, current_clock
-from ..errors import ConfigurationError, StoreError
+from ..codec import encode
+from ..errors import ConfigurationError, StoreCorruptError, StoreError
 from ..events import Event
 from ..machines.alert_rules import DEFAULT_RULES
 from ..machines.alerts import Alert, AlertState, Finding, Terms
+from ..machines.rule_checks import check_rules
 from ..machines.signals import Backlog, Judge, Signals, exchange, told
 from ..message import check_id
-from ..stores import AsyncBackend, Backend
+from ..stores import AsyncBackend, Backend, SignalChange
 from ..times import Duration, plain, seconds
-from .bounds import AsyncBounded, Bounded
+from .bounds import AsyncBounded, Bounded, name_of, why_not
 from .counting import Counting
 from .notifiers import LogNotifier
 
 __all__ = ["AsyncMonitor", "Monitor"]
 
 _LEASE: Final = 120.0
-"""Seconds after which another process tells people, when the one that was to has not; more than one round of notifiers takes."""
+"""Seconds, at least, after which another process tells people, when the one that was to has not; more than a round of notifiers takes."""
+_LONGEST_INTERVAL: Final = 120.0
+"""A process that says nothing for five minutes is taken for one that is gone."""
+_LONGEST_CALL: Final = 60.0
 _TRIES: Final = 5
 _FIRST_WAIT: Final = 5.0
 
@@ -53,7 +60,10 @@ class _Guarded:
     def judge(self, signals: Signals, firing: Mapping[str, Alert]) -> Iterable[Finding]:
         """Return what the rule says."""
         try:
-            return list(self._rule.judge(signals, firing))
+            found = list(self._rule.judge(signals, firing))
+            for each in found:
+                _check_finding(each)
+            return found
         except Exception:
             _logger.exception("the rule %r failed; its alerts stay as they are", self.terms.name)
             return [Finding(key=key, is_met=True) for key in firing]
@@ -71,10 +81,13 @@ class _MonitorFlow:
         name: str,
         clock: Clock | None,
     ) -> None:
-        if not hasattr(backend, "signals"):
-            raise ConfigurationError(
-                f"the backend is {backend!r}, which has no signals; allowed is one with all its stores"
-            )
+        for store in ("signals", "retries", "dead_letters"):
+            if not hasattr(backend, store):
+                raise ConfigurationError(
+                    f"the backend is {backend!r}, which has no {store}; allowed is one with all its stores, such as "
+                    "open_backend(url)"
+                )
+        has_methods(clock, "clock", "now monotonic sleep sleep_async")
         if is_async(backend.signals.change) is not isinstance(self, AsyncMonitor):
             raise ConfigurationError(
                 f"the backend is {backend!r}; a Monitor takes a synchronous one, an AsyncMonitor an asynchronous one: "
@@ -82,8 +95,9 @@ class _MonitorFlow:
             )
         self._backend = backend
         self._notifiers = notifiers
-        self._rules = _checked(rules)
-        self._interval = seconds(interval, "interval", positive=True)
+        self._rules = [_Guarded(rule) for rule in check_rules(rules)]
+        self._interval = seconds(interval, "interval", positive=True, most=_LONGEST_INTERVAL)
+        self._lease = max(_LEASE, 3 * self._interval, 2 * sum(each.limit for each in notifiers))
         self._name = check_id(name, "name")
         self._clock = clock
         self._counting = Counting()
@@ -104,16 +118,27 @@ class _MonitorFlow:
 
     def _run_once(self) -> Steps[Sequence[Alert]]:
         given = self._counting.take((yield from self._look()))
-        lease = max(_LEASE, 3 * self._interval)
 
         def change(known: Signals | None, now: datetime) -> Signals:
-            return exchange(known, self._name, given, self._rules, lease=lease, now=now)
+            return exchange(known, self._name, given, self._rules, lease=self._lease, now=now)
 
-        signals = yield from do(self._backend.signals.change, self._name, change)
+        signals = yield from self._change(change)
         self._counting.handed_over()
         self._note_shift(signals.shift)
         yield from self._tell(signals.notices(given.instance))
         return signals.alerts()
+
+    def _change(self, change: SignalChange) -> Steps[Signals]:
+        """Change the record; one that cannot be read is begun anew: it holds a day of counts, and without it nobody would be told."""
+        try:
+            return (yield from do(self._backend.signals.change, self._name, change))
+        except StoreCorruptError as error:
+            if (yield from do(self._backend.signals.mend, self._name)):
+                _logger.error(  # noqa: TRY400 - one line: nothing here is at fault
+                    "the record of what the fleet met was begun anew, alerts still in force will be told again: %s",
+                    printable(str(error)),
+                )
+            return (yield from do(self._backend.signals.change, self._name, change))
 
     def _look(self) -> Steps[Backlog | None]:
         """Ask the backend how long its queues are."""
@@ -160,27 +185,21 @@ class _MonitorFlow:
                         failed.add(number)
         done = [alert for notice, alert in wanted.items() if not self._sendings[notice]]
         if done:
-            yield from do(self._backend.signals.change, self._name, lambda known, _: told(known, self._name, done))
+            yield from self._change(lambda known, _: told(known, self._name, done))
 
     def _tell_one(self, number: int, alert: Alert, tries: int) -> Steps[tuple[int, float] | None]:
         """Call a notifier; return how often it failed and when to call it again, None: it need not be called again."""
         notifier = self._notifiers[number]
         try:
             yield from do(notifier, alert)
-        except Exception as error:
-            cause = error if error.__cause__ is None else error.__cause__
+        except Exception as error:  # noqa: BLE001 - it is logged, without its text
+            who, what, why = notifier.name, printable(alert.key), why_not(error)
             if tries + 1 >= _TRIES:
-                _logger.exception("%s was not told of %s, given up after %d tries", notifier.name, alert.key, _TRIES)
+                # one line: a traceback would end in the error's own text
+                _logger.error("%s was not told of %s, given up after %d tries: %s", who, what, _TRIES, why)  # noqa: TRY400
                 return None
             wait = _FIRST_WAIT * 2**tries
-            _logger.warning(
-                "%s could not be told of %s, trying again in %s s: %s: %s",
-                notifier.name,
-                alert.key,
-                plain(wait),
-                error,
-                cause,
-            )
+            _logger.warning("%s could not be told of %s, trying again in %s s: %s", who, what, plain(wait), why)
             return tries + 1, self._time().monotonic() + wait
         return None
 
@@ -200,26 +219,35 @@ def _notice(alert: Alert) -> Notice:
     return alert.key, alert.state, alert.changed_at
 
 
-def _checked(rules: Iterable[Judge]) -> Sequence[Judge]:
-    found = dict[str, Judge]()
-    for rule in rules:
-        if not hasattr(rule, "judge") or not hasattr(rule, "terms"):
-            raise ConfigurationError(f"a rule is {rule!r}; allowed are rules such as DeadLettersJump()")
-        if found.setdefault(rule.terms.name, rule) is not rule:
-            raise ConfigurationError(f"two rules are called {rule.terms.name!r}; give each a name of its own")
-    return [_Guarded(rule) for rule in found.values()]
+def _check_finding(finding: Finding) -> None:
+    """Refuse what the record could not keep: no exchange of the fleet may fail of one rule."""
+    if not isinstance(finding, Finding):  # pyright: ignore[reportUnnecessaryIsInstance] - rules of applications
+        raise TypeError(f"judge gave {type(finding).__name__}; allowed are findings")
+    for text in (finding.key, finding.title, *finding.commands):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"a finding has a {type(text).__name__} for its key, its title or a command; allowed is text"
+            )
+    encode(dict(finding.evidence))
 
 
 def _check_notifiers(notifiers: Iterable[Callable[[Alert], object]]) -> Sequence[Callable[[Alert], object]]:
-    if callable(notifiers) or not isinstance(notifiers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(notifiers, (str, bytes)) or callable(notifiers) or not isinstance(notifiers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
-            f"notifiers is {notifiers!r}; allowed is a list of functions, for example [LogNotifier()]"
+            f"notifiers is {_seen(notifiers)}; allowed is a list of functions, for example [LogNotifier()]"
         )
     found = list(notifiers)
     for notifier in found:
-        if not callable(notifier):
-            raise ConfigurationError(f"a notifier is {notifier!r}; allowed are functions of one alert")
+        if not callable(notifier) or isinstance(notifier, type):
+            raise ConfigurationError(
+                f"a notifier is {_seen(notifier)}; allowed are functions of one alert, such as LogNotifier() and WebhookNotifier(url)"
+            )
     return found
+
+
+def _seen(value: object) -> str:
+    """Return what was given, for an error; of what may be an address only what kind of thing it is."""
+    return f"of type {type(value).__name__}" if isinstance(value, (str, bytes)) else repr(value)
 
 
 class Monitor(_MonitorFlow):
@@ -229,8 +257,8 @@ class Monitor(_MonitorFlow):
         backend: where the fleet's record is, whose queues are measured; all processes of a fleet use the same.
         notifiers: called with each alert when it fires and when it is over; functions of one `Alert`.
         rules: what is watched for; their names differ.
-        interval: how often counts are exchanged and rules are judged.
-        notifier_timeout: real time that a notifier may take.
+        interval: how often counts are exchanged and rules are judged, > 0 and up to two minutes.
+        notifier_timeout: real time that a notifier may take, > 0 and up to a minute.
         name: of the record: monitors with different names do not see each other.
         clock: where the time between tries comes from; None: the clock in force. The rules go by the store's.
 
@@ -258,11 +286,13 @@ class Monitor(_MonitorFlow):
         name: str = "default",
         clock: Clock | None = None,
     ) -> None:
-        limit = seconds(notifier_timeout, "notifier_timeout", positive=True)
+        limit = seconds(notifier_timeout, "notifier_timeout", positive=True, most=_LONGEST_CALL)
         checked = _check_notifiers(notifiers)
         for each in checked:
             if is_async(each):
-                raise ConfigurationError(f"a notifier is the coroutine function {each!r}; use AsyncMonitor for it")
+                raise ConfigurationError(
+                    f"a notifier is the coroutine function {name_of(each)}; use AsyncMonitor for it"
+                )
         super().__init__(backend, [Bounded(each, limit) for each in checked], rules, interval, name, clock)
 
     def run_once(self) -> Sequence[Alert]:
@@ -292,7 +322,7 @@ class AsyncMonitor(_MonitorFlow):
         name: str = "default",
         clock: Clock | None = None,
     ) -> None:
-        limit = seconds(notifier_timeout, "notifier_timeout", positive=True)
+        limit = seconds(notifier_timeout, "notifier_timeout", positive=True, most=_LONGEST_CALL)
         bounded = [AsyncBounded(each, limit) for each in _check_notifiers(notifiers)]
         super().__init__(backend, bounded, rules, interval, name, clock)
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Final
 
 import attrs
 
+from ..errors import ConfigurationError
+from ..exporters.labels import check_namespace
 from ..machines.alert_rules import (
     DEFAULT_RULES,
     BacklogGrows,
@@ -22,6 +25,7 @@ from ..machines.alert_rules import (
     Rule,
     UnknownCodesAppear,
 )
+from ..machines.rule_checks import check_rules
 from ..machines.signals import KEPT
 from ..times import plain
 
@@ -61,8 +65,12 @@ def prometheus_rules(rules: Iterable[Rule] = DEFAULT_RULES, *, namespace: str = 
     r"""Return alert rules for Prometheus (2.42 or newer) as YAML.
 
     Args:
-        rules: rules of ours, with your constants; others have no form for Prometheus and are left out.
+        rules: rules of ours, with your constants; others have no form for Prometheus and are left out. Two of one kind have names of
+            their own, and what they ask for is kept under these.
         namespace: that of the exporter.
+
+    Raises:
+        ConfigurationError: the namespace or a rule is not allowed, or two rules have one name.
 
     Example:
         >>> print(prometheus_rules([BreakerOpens(primary=["ses"])]))
@@ -79,15 +87,22 @@ def prometheus_rules(rules: Iterable[Rule] = DEFAULT_RULES, *, namespace: str = 
               runbook: "breaker-opens"
         <BLANKLINE>
     """
-    metrics = {key: f"{namespace}_{name}" for key, name in METRICS.items()}
+    metrics = {key: f"{check_namespace(namespace)}_{name}" for key, name in METRICS.items()}
     lines = ["groups:", f"- name: {namespace}", "  rules:"]
-    for rule in rules:
-        recordings, alerting = _translated(rule, metrics, namespace)
-        for recording in recordings:
-            lines += [f"  - record: {recording.name}", f"    expr: {json.dumps(recording.expression)}"]
+    taken = dict[str, str]()
+    for rule in check_rules(rules):
+        recordings, alerting = _translated(rule, metrics, _prefix(rule, namespace))
         if alerting is None:
             continue
-        lines += [f"  - alert: {namespace.title()}{''.join(word.title() for word in rule.name.split('-'))}"]
+        alert = namespace.title() + "".join(word.title() for word in rule.name.split("-"))
+        for name in (alert, *(recording.name for recording in recordings)):
+            if taken.setdefault(name, rule.name) != rule.name:
+                raise ConfigurationError(
+                    f"the rules {taken[name]!r} and {rule.name!r} would both be {name} in Prometheus; give one another name: name="
+                )
+        for recording in recordings:
+            lines += [f"  - record: {recording.name}", f"    expr: {json.dumps(recording.expression)}"]
+        lines += [f"  - alert: {alert}"]
         lines += [f"    expr: {json.dumps(alerting.expression)}"]
         lines += [f"    for: {plain(rule.hold)}s"] if rule.hold else []
         lines += [f"    keep_firing_for: {plain(rule.clear_after)}s"] if rule.clear_after else []
@@ -95,6 +110,13 @@ def prometheus_rules(rules: Iterable[Rule] = DEFAULT_RULES, *, namespace: str = 
         lines += [f"      summary: {json.dumps(alerting.summary)}"]
         lines += [f"      description: {json.dumps(rule.meaning)}", f"      runbook: {json.dumps(rule.name)}"]
     return "\n".join(lines) + "\n"
+
+
+def _prefix(rule: Rule, namespace: str) -> str:
+    """Return what the names of a rule's recorded figures begin with: two rules of one kind must not share them."""
+    usual = next((each.name for each in DEFAULT_RULES if isinstance(rule, type(each))), "")
+    name = rule.terms.name
+    return namespace if name == usual else f"{namespace}:{re.sub('[^A-Za-z0-9]', '_', name)}"
 
 
 def _translated(rule: Rule, metrics: dict[str, str], namespace: str) -> tuple[list[_Recording], _Alerting | None]:
@@ -180,6 +202,4 @@ def _backlog(rule: BacklogGrows, metrics: dict[str, str], namespace: str) -> tup
 
 def _literal(name: str) -> str:
     """Return a name as a regular expression that matches it alone, within a quoted text."""
-    import re
-
     return json.dumps(re.escape(name))[1:-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import random
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
@@ -94,9 +93,6 @@ def _attempt(number: int, at: datetime, failure: Failure, decision: Decision) ->
 
 
 _RANDOM: Final = cast("Rng", random)
-
-_GLANCE: Final = 0.1
-"""Seconds between two looks, in an asynchronous wait, at whether everything is to stop."""
 
 _Running: TypeAlias = "tuple[retry, int, Sequence[Attempt | Glimpse], _Running] | None"
 _running: ContextVar[_Running] = ContextVar("retrykit.retry", default=None)
@@ -327,15 +323,9 @@ class Attempts:
         if self._delay or policy.waits_for_others:
             self.leave()
             with around(policy.hooks, self._event):
-                clock, stop = policy.time(), policy.stop
-                if stop is not None and (type(clock) is SystemClock or stop.is_set()):
-                    if stop.wait(self._delay):
-                        return False
-                elif self._delay:
-                    self._left = sleep(clock, self._delay)
-                    if self._left:
-                        return False
-            if stop is not None and stop.is_set():
+                if self._delay:
+                    self._left = sleep(policy.time(), self._delay, policy.stop)
+            if self._is_ended():
                 return False
         self.enter()
         return True
@@ -346,22 +336,20 @@ class Attempts:
         if self._delay or policy.waits_for_others:
             self.leave()
             with around(policy.hooks, self._event):
-                clock, stop = policy.time(), policy.stop
-                if stop is not None:
-                    glance = _GLANCE if type(clock) is SystemClock else math.inf
-                    left = self._delay
-                    while left > 0 and not stop.is_set():
-                        part = min(left, glance)
-                        await clock.sleep_async(part)
-                        left -= part
-                elif self._delay:
-                    self._left = await sleep_async(clock, self._delay)
-                    if self._left:
-                        return False
-            if stop is not None and stop.is_set():
+                if self._delay:
+                    self._left = await sleep_async(policy.time(), self._delay, policy.stop)
+            if self._is_ended():
                 return False
         self.enter()
         return True
+
+    def _is_ended(self) -> bool:
+        """Tell whether a wait was ended, by the stop or by the drain."""
+        stop = self._policy.stop
+        if stop is not None and stop.is_set():
+            self._left = 0.0  # nothing waits for it elsewhere: the error leaves
+            return True
+        return self._left > 0
 
     def _after(self, failure: Failure, error: Exception | None, final: str | None = None) -> Decision:
         """Decide, within the limits, and tell the listeners."""

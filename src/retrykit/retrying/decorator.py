@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from .._steps import is_async
 from ..checks import whole
 from ..clock import Clock, current_clock
+from ..draining import Stop
 from ..errors import ConfigurationError
 from ..policy.backoff import Backoff, BackoffLike, Rng, as_backoff, exponential
 from ..times import Duration, seconds
@@ -37,18 +38,6 @@ R = TypeVar("R")
 
 Generators: TypeAlias = Literal["restart", "before_first_item"]
 """How generator functions are retried."""
-
-
-class Stop(Protocol):
-    """Says when everything is to stop; a `threading.Event` is one."""
-
-    def is_set(self) -> bool:
-        """Tell whether everything is to stop."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for it, at most `timeout` seconds, and tell whether everything is to stop."""
-        ...
 
 
 _ATTEMPTS = 3
@@ -78,7 +67,7 @@ class retry:  # noqa: N801 - used as a decorator
             the first item was given.
         suppress_nested: whether retries inside the function do not retry, so that layers do not multiply.
         stop: ends all waits when it is set: a `threading.Event`, or what behaves like one. Waits by another clock than the
-            system's end first.
+            system's end first. A `GracefulShutdown` cuts them short as all others.
         hooks: called before each wait; a context manager that one returns is entered before and left after the wait.
         classifier: how failures are recognised.
         on_event: listeners; told of every failed attempt.

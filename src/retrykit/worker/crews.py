@@ -16,29 +16,50 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from ..clock import Clock
+from ..open_claims import follower_here
+from .report import Entry
 from .scopes import Loop, Scope, new_scope, running_loop
 from .source import Delivery
 
-__all__ = ["Job", "TaskCrew", "ThreadCrew"]
+__all__ = ["HandlerCancelled", "Job", "TaskCrew", "ThreadCrew"]
 
-_LEAVE: Final = 0.5
-"""Seconds for which threads may take to end."""
+
+_GRACE: Final = 1.0
+"""Seconds for which a handler may run on at least while its message cannot be failed."""
+
+
+class HandlerCancelled(Exception):  # noqa: N818 - no error: nobody raises it
+    """Stands for what a handler raised that was cancelled."""
 
 
 class Job:
     """One delivery, from when a worker has received it until it is settled."""
 
-    __slots__ = ("began", "delivery", "error", "is_left_behind", "scope")
+    __slots__ = ("began", "cancelled", "delivery", "entry", "error", "has_ended", "is_left_behind", "scope")
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, entry: Entry) -> None:
         self.delivery = delivery
+        self.entry = entry
+        """Where it is counted."""
         self.began: float | None = None
         """When its handler began, in the clock's monotonic seconds."""
         self.error: BaseException | None = None
         """What its handler raised."""
+        self.has_ended = False
+        """Whether its handler has ended."""
+        self.cancelled: float | None = None
+        """When its handler was told to end, in the clock's monotonic seconds."""
         self.is_left_behind = False
         """Whether its handler is not waited for any more."""
         self.scope: Scope | None = None
+
+    def is_late(self, now: float, limit: float) -> bool:
+        """Tell whether its handler has run for longer than `limit` seconds, and its message has failed by that.
+
+        A message that nobody could fail, since a store is down, has as long again: what is left to its handler would not be counted.
+        """
+        over = -1.0 if self.began is None else now - self.began - limit
+        return over > (0.0 if self.entry.opened is None else max(limit, _GRACE))
 
 
 class ThreadCrew:
@@ -79,6 +100,7 @@ class ThreadCrew:
             with self._lock:
                 job.began = self._clock.monotonic()
                 self._running[job] = threading.current_thread()
+            follower_here.set(job.entry)
             try:
                 self._handle(job.delivery)
             except BaseException as error:  # noqa: BLE001 - the worker decides what it means
@@ -87,6 +109,7 @@ class ThreadCrew:
                 if job.is_left_behind:  # another thread has this one's place
                     return
                 del self._running[job]
+                job.has_ended = True
             self._ended.put(job)
 
     def begin(self, job: Job) -> None:
@@ -115,23 +138,26 @@ class ThreadCrew:
             return taken
 
     def leave_behind(self, limit: float) -> list[Job]:
-        """Return the jobs that have run for longer than `limit` seconds; others take the places of their threads."""
-        began = self._clock.monotonic() - limit
+        """Return the jobs that have run for longer than `limit` seconds, and wait for them no more."""
+        now = self._clock.monotonic()
         with self._lock:
-            late = [job for job in self._running if job.began is not None and job.began < began]
+            late = [job for job in self._running if job.is_late(now, limit)]
             for job in late:
                 job.is_left_behind = True
                 self._threads.discard(self._running.pop(job))
-        for _ in late:
-            self._start()
         return late
 
-    def close(self) -> None:
-        """Let the threads end, those that are idle at once; who is at work for longer is left alone."""
+    def refill(self, count: int) -> None:
+        """Let others take the places of so many that were left behind."""
+        for _ in range(count):
+            self._start()
+
+    def close(self, wait: float) -> None:
+        """Let the threads end; who is at work for longer than `wait` seconds is left alone."""
         self.take_back()
         for _ in self._threads:
             self._waiting.put(None)
-        ends = time.monotonic() + _LEAVE
+        ends = time.monotonic() + wait
         for thread in tuple(self._threads):
             thread.join(max(0.0, ends - time.monotonic()))
 
@@ -168,6 +194,7 @@ class TaskCrew:
             self._loop.spawn(partial(self._run, job, job.scope))
 
     async def _run(self, job: Job, scope: Scope) -> None:
+        follower_here.set(job.entry)
         is_through = False
         try:
             with scope:
@@ -175,11 +202,11 @@ class TaskCrew:
                 is_through = True
         except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the worker decides what it means
             job.error = error
-        else:
-            if not is_through:
-                job.error = TimeoutError("it was cancelled")
-        finally:  # also where the whole loop ends
+        finally:  # also where something else than its scope has cancelled it
+            if not is_through and job.error is None:
+                job.error = HandlerCancelled()
             if not job.is_left_behind:
+                job.has_ended = True
                 self._running.discard(job)
                 self._ended.append(job)
                 self._fill()
@@ -207,18 +234,22 @@ class TaskCrew:
         return taken
 
     def leave_behind(self, limit: float) -> list[Job]:
-        """Cancel the jobs that have run for longer than `limit` seconds; return those that did not end by that."""
+        """Cancel the jobs that have run for longer than `limit` seconds; return those that have not ended as long after that."""
         now = self._clock.monotonic()
-        late = [job for job in self._running if job.began is not None and job.began < now - limit]
-        for job in late:
-            assert job.scope is not None, "it has begun"
-            job.scope.cancel()
-        hanging = [job for job in late if job.began is not None and job.began < now - 2 * limit]
+        for job in self._running:
+            if job.cancelled is None and job.is_late(now, limit):
+                assert job.scope is not None, "it has begun"
+                job.cancelled = now
+                job.scope.cancel()
+        hanging = [job for job in self._running if job.cancelled is not None and job.cancelled < now - limit]
         for job in hanging:
             job.is_left_behind = True
             self._running.discard(job)
-        self._fill()
         return hanging
+
+    def refill(self, _count: int) -> None:
+        """Let others take the places of those that were left behind."""
+        self._fill()
 
     def close(self) -> None:
         """Cancel what is at work."""

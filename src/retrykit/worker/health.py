@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ __all__ = ["Health"]
 
 _TOUCH: Final = 1.0
 """Seconds between two touches of the file, at least."""
+_METHODS: Final = "GET", "HEAD"
 
 
 class Health:
@@ -53,9 +55,7 @@ class Health:
         stale_after: Duration = "1m",
         clock: Clock | None = None,
     ) -> None:
-        self._file: Final = None if file is None else Path(file)
-        if self._file is not None and not self._file.parent.is_dir():
-            raise ConfigurationError(f"the folder of the file {str(self._file)!r} does not exist; make it first")
+        self._file: Final = None if file is None else _checked(file)
         self._stale_after: Final = seconds(stale_after, "stale_after", positive=True)
         self._clock: Final = clock or current_clock()
         self._unready: Final = dict[str, str]()
@@ -109,16 +109,19 @@ class Health:
         why = {**self._unready, **self._stale(), **({} if self._dead is None else {"process": self._dead})}
         return {"ready": self.is_ready, "alive": self.is_alive, "why": why}
 
-    def _answer(self, path: str) -> tuple[int, bytes]:
+    def _answer(self, path: str, method: str) -> tuple[int, dict[str, str], bytes]:
         is_well = {"/ready": self.is_ready, "/live": self.is_alive}.get(path)
         code = 404 if is_well is None else 200 if is_well else 503
-        return code, json.dumps(self.status()).encode()
+        if code != 404 and method not in _METHODS:
+            return 405, {"Allow": ", ".join(_METHODS), "Content-Length": "0"}, b""
+        body = json.dumps(self.status()).encode()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        return code, headers, b"" if method == "HEAD" else body
 
     def wsgi(self, environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        """Answer GET /ready and /live with 200 or 503, as a WSGI application."""
-        code, body = self._answer(environ.get("PATH_INFO", ""))
-        phrase = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}[code]
-        start_response(f"{code} {phrase}", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        """Answer GET and HEAD of /ready and /live with 200 or 503, as a WSGI application; 405 to other methods, 404 to other paths."""
+        code, headers, body = self._answer(environ.get("PATH_INFO", ""), environ.get("REQUEST_METHOD", "GET"))
+        start_response(f"{code} {HTTPStatus(code).phrase}", list(headers.items()))
         return [body]
 
     async def asgi(
@@ -127,10 +130,22 @@ class Health:
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        """Answer GET /ready and /live with 200 or 503, as an ASGI application."""
+        """Answer as `wsgi`, as an ASGI application."""
         if scope["type"] != "http":
             return
-        code, body = self._answer(scope["path"])
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": code, "headers": headers})
+        code, headers, body = self._answer(scope["path"], scope.get("method", "GET"))
+        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": code, "headers": raw})
         await send({"type": "http.response.body", "body": body})
+
+
+def _checked(file: str | os.PathLike[str]) -> Path:
+    try:
+        path = Path(file)
+    except TypeError:
+        raise ConfigurationError(f"file is {file!r}; allowed is a path, for example '/tmp/alive'") from None
+    if path.is_dir():
+        raise ConfigurationError(f"file is {str(path)!r}, which is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"the folder of the file {str(path)!r} does not exist; make it first")
+    return path

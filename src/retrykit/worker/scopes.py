@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ..clock import in_trio
 
-__all__ = ["Loop", "Scope", "new_scope", "running_loop"]
+__all__ = ["Loop", "Scope", "new_scope", "running_loop", "shielded"]
 
 
 class Scope(Protocol):
@@ -69,6 +69,21 @@ def new_scope() -> Scope:
 
         return trio.CancelScope()
     return _AsyncioScope()
+
+
+@contextlib.contextmanager
+def shielded(limit: float) -> Generator[None]:
+    """Let what is awaited in this block go on, for up to `limit` seconds, although its task is cancelled.
+
+    Under asyncio a cancellation has been delivered by then, and only another one breaks the block off.
+    """
+    if not in_trio():
+        yield
+        return
+    import trio
+
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + limit):
+        yield
 
 
 class Loop(Protocol):

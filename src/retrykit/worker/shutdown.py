@@ -3,7 +3,8 @@
 The first signal makes the process quiet: it takes no new messages, and nothing begins to wait for longer than the process will live. What
 runs may finish until the drain is over. What then still runs is given back as interrupted, which counts as no try: free where the
 send had not begun, else unknown and to be verified. A second signal skips the rest of the drain. The process leaves with exit code 0, before
-the platform would kill it; a kill would count against messages that did no harm.
+the platform would kill it; a kill would count against messages that did no harm. Where a store takes nothing back, that is logged with the
+messages' names and raised, so that the exit code is 1.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, overload
 from ..clock import Clock, SystemClock, current_clock
 from ..dispatch import AsyncDispatcher, Dispatcher
 from ..draining import Drain, current_drain, install, remove
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, HandBackError
 from ..events import Listener, ShutdownChanged, emit, listeners_of
-from ..open_claims import HandedBack
+from ..open_claims import End, OpenClaim, follower_here
 from ..times import Duration, plain, seconds
-from .report import ShutdownReport, Tally
-from .scopes import Loop, Scope, new_scope, running_loop
+from .report import Entry, ShutdownReport, Tally
+from .scopes import Loop, Scope, new_scope, running_loop, shielded
 from .signals import Bell, Signals, check_signals, in_main_thread
 from .taking import AsyncTaken, Taken
 
@@ -42,7 +43,11 @@ AnyDispatcher: TypeAlias = Dispatcher[Any] | AsyncDispatcher[Any]
 _GIVE: Final = 1 / 2
 """Of the reserve: giving back takes no longer."""
 _LEAVE: Final = 3 / 4
-"""Of the reserve: who has not left by then is made to."""
+"""Of the reserve: who has not left the block by then is made to."""
+_GONE: Final = 7 / 8
+"""Of the reserve: a worker, or a process that failed, which has not come to its end by then is made to."""
+_PAUSES: Final = 4
+"""How often a store that takes nothing back is asked, in the time for giving back."""
 _LOOK: Final = 1.0
 """Seconds between two looks at the time, where nothing rings before."""
 _GLANCE: Final = 0.02
@@ -53,6 +58,11 @@ _log: Final = logging.getLogger("retrykit.worker")
 
 class _Leave(SystemExit):
     """Raised in the main thread at the hard limit; the `with` block that it belongs to keeps it to itself."""
+
+
+def _refuse_asynchronous(dispatcher: AnyDispatcher) -> None:
+    if isinstance(dispatcher, AsyncDispatcher):
+        raise ConfigurationError(f"{dispatcher!r} is asynchronous; use `async with GracefulShutdown(...)`")
 
 
 class GracefulShutdown:
@@ -72,6 +82,7 @@ class GracefulShutdown:
 
     Raises:
         ConfigurationError: a value is not allowed.
+        HandBackError: raised by the end of the block where not everything could be given back, unless another error leaves it.
 
     Example:
         >>> from retrykit import Dispatcher
@@ -94,16 +105,15 @@ class GracefulShutdown:
         on_event: Iterable[Listener] = (),
         clock: Clock | None = None,
     ) -> None:
-        for dispatcher in dispatchers:
-            if not isinstance(dispatcher, (Dispatcher, AsyncDispatcher)):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigurationError(f"{dispatcher!r} is no dispatcher; allowed are Dispatcher and AsyncDispatcher")
         self.limit: Final = seconds(limit, "limit", positive=True)
         self.reserve: Final = self.limit / 6 if reserve is None else seconds(reserve, "reserve", positive=True)
         if self.reserve >= self.limit:
             raise ConfigurationError(
                 f"reserve is {plain(self.reserve)} s and limit {plain(self.limit)} s; the reserve is a part of the limit, and less than it"
             )
-        self._dispatchers: Final = list(dispatchers)
+        self._dispatchers: Final = list[AnyDispatcher]()
+        for dispatcher in dispatchers:
+            self._add(dispatcher)
         self._listeners: Final = listeners_of(on_event)
         self._numbers: Final = check_signals(signals)
         self._clock: Final = clock
@@ -121,9 +131,25 @@ class GracefulShutdown:
         self._is_owner = False
 
     def cover(self, dispatcher: AnyDispatcher) -> None:
-        """Give back the messages of another dispatcher as well."""
+        """Give back the messages of another dispatcher as well.
+
+        Raises:
+            ConfigurationError: it is no dispatcher, or an asynchronous one in a block that is not.
+        """
+        if self._drain is not None and self._loop is None:
+            _refuse_asynchronous(dispatcher)
+        self._add(dispatcher)
+
+    def _add(self, dispatcher: AnyDispatcher) -> None:
+        if not isinstance(dispatcher, (Dispatcher, AsyncDispatcher)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"{dispatcher!r} is no dispatcher; allowed are Dispatcher and AsyncDispatcher")
         if dispatcher not in self._dispatchers:
             self._dispatchers.append(dispatcher)
+
+    @property
+    def was_entered(self) -> bool:
+        """Whether its block has begun; it has only one."""
+        return self._drain is not None
 
     @property
     def requested(self) -> bool:
@@ -185,8 +211,7 @@ class GracefulShutdown:
     def __enter__(self) -> Self:
         """Begin to listen for signals."""
         for dispatcher in self._dispatchers:
-            if isinstance(dispatcher, AsyncDispatcher):
-                raise ConfigurationError(f"{dispatcher!r} is asynchronous; use `async with GracefulShutdown(...)`")
+            _refuse_asynchronous(dispatcher)
         self._begin()
         return self
 
@@ -199,7 +224,9 @@ class GracefulShutdown:
         self._bell.ring()
         self._thread.join()
         self._end()
-        return isinstance(error, _Leave)
+        is_ours = isinstance(error, _Leave)
+        self._check(None if is_ours else error)
+        return is_ours
 
     async def __aenter__(self) -> Self:
         """Begin to listen for signals, as `__enter__`."""
@@ -217,11 +244,46 @@ class GracefulShutdown:
         self._left.set()
         self._bell.ring()
         try:
-            while self._thread is not None and self._thread.is_alive():
-                await SystemClock().sleep_async(_GLANCE)
+            with shielded(self.remaining() + self.reserve):
+                while self._thread is not None and self._thread.is_alive():
+                    await SystemClock().sleep_async(_GLANCE)
         finally:
             self._end()
+        self._check(None if is_ours else error)
         return is_ours
+
+    def _check(self, error: BaseException | None) -> None:
+        stranded = self.report.stranded
+        if stranded:
+            self._leave_in_time("the process")  # a thread that waits for the same store may keep it
+            if error is None:
+                raise HandBackError(stranded) from None
+
+    @contextlib.contextmanager
+    def last_things(self) -> Generator[None]:
+        """Leave by force where what is done after the block, in this one, lasts beyond the limit; for a worker."""
+        over = self._leave_in_time("the worker")
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _leave_in_time(self, what: str) -> threading.Event:
+        """Leave by force at the limit, unless the event is set that is returned, or the process ends before."""
+        over = threading.Event()
+
+        def wait() -> None:
+            if not over.wait(self.until_gone()):
+                self._exit(what)
+
+        if self._signals is not None and self.requested:  # else the process is not ours to end
+            run = partial(contextvars.copy_context().run, wait)
+            threading.Thread(target=run, name="retrykit last things", daemon=True).start()
+        return over
+
+    def until_gone(self) -> float:
+        """Return the seconds in which all has to have come to its end; infinite before the process is to stop."""
+        return float("inf") if self._drain is None else max(0.0, self._drain.left() + self.reserve * _GONE)
 
     def _begin(self) -> None:
         if self._drain is not None:
@@ -248,6 +310,9 @@ class GracefulShutdown:
         if self._signals is not None:
             self._signals.restore()
             self._drain.has_signals = False
+        follower = follower_here.get()
+        if isinstance(follower, Entry) and follower.tally is self.tally:  # a loop over `take` was left early
+            follower_here.set(None)
         self._drain.bells.remove(self._bell.ring)
         if self._is_owner:
             remove(self._drain)
@@ -283,7 +348,7 @@ class GracefulShutdown:
             self._loop.call(self._end_waits)
         while drain.remaining() > 0 and not self._is_finished():
             self._hear(drain, min(drain.remaining(), _GLANCE if self._left.is_set() else _LOOK))
-        if not self._is_finished() or any(dispatcher.has_open_claims for dispatcher in self._dispatchers):
+        if not self._is_finished() or self._open_claims():
             self._break_off()
         self.tally.end()
         self._tell("done", f"stopped: {self.report}")
@@ -300,6 +365,9 @@ class GracefulShutdown:
     def _is_finished(self) -> bool:
         return self._left.is_set() and not any(dispatcher.in_work for dispatcher in self._dispatchers)
 
+    def _open_claims(self) -> list[OpenClaim]:
+        return [opened for dispatcher in self._dispatchers for opened in dispatcher.open_claims]
+
     def _end_waits(self) -> None:
         for scope in tuple(self._waits):
             scope.cancel()
@@ -308,53 +376,80 @@ class GracefulShutdown:
         """Give back what runs, end the block, and leave by force where that does not end it."""
         ends = time.monotonic() + self.reserve * _LEAVE
         self._tell("handing_back", "the time for what runs is over, it is given back")
-        given = threading.Event()
-        giving = partial(contextvars.copy_context().run, self._hand_back, given)
+        given, given_up = threading.Event(), threading.Event()
+        giving = partial(contextvars.copy_context().run, self._hand_back, given, given_up)
         threading.Thread(target=giving, name="retrykit hand-back", daemon=True).start()
         given.wait(self.reserve * _GIVE)
         if self._body is not None and self._loop is not None:
             self._loop.call(self._body.cancel)
-        if self._signals is None:
-            return  # the process is not ours to end
-        while not self._left.wait(_GLANCE):
+        while self._signals is not None and not self._left.wait(_GLANCE):  # else the process is not ours to end
             if self._loop is None:
                 self._signals.interrupt(_Leave(0))
             if time.monotonic() > ends:
-                self._exit(0 if given.is_set() else 1)
+                self._left.set()
+                self._exit("the main thread")
+        given_up.set()
+        self._strand()
 
-    def _exit(self, code: int) -> None:
+    def _strand(self) -> None:
+        """Take in what could not be given back, and say so."""
+        before = len(self.report.stranded)
+        claims = dict.fromkeys(self._adopted())
+        if self._left.is_set():  # and with it the main thread, whose messages have the dispatchers of nobody
+            claims.update(dict.fromkeys(self.tally.still_held()))
+        for opened in claims:
+            opened.ended(End.STRANDED)
+        stranded = self.report.stranded[before:]
+        if stranded:
+            _log.error("%s", HandBackError(stranded))
+
+    def _adopted(self) -> list[OpenClaim]:
+        """Return the open claims, and count those that nobody has counted."""
+        claims = self._open_claims()
+        for opened in claims:
+            if opened.follower is None:
+                opened.follow(self.tally.adopt())
+        return claims
+
+    def _exit(self, what: str) -> None:
+        self._strand()
         self.tally.end()
-        _log.warning("the main thread does not end by itself and is left behind")
+        _log.warning("%s does not end by itself and is left behind", what)
         self._tell("done", f"stopped: {self.report}")
-        os._exit(code)
+        os._exit(1 if self.report.stranded else 0)
 
-    def _hand_back(self, given: threading.Event) -> None:
-        try:
-            for dispatcher in self._dispatchers:
-                if isinstance(dispatcher, Dispatcher):
-                    self.tally.gave_back(dispatcher.hand_back())
-                else:
-                    self.tally.gave_back(self._hand_back_in_loop(dispatcher))
-        except Exception:  # noqa: BLE001 - whatever it is, the process still has to leave
-            _log.exception("what still runs could not be given back; its leases will end")
-        else:
-            given.set()
+    def _hand_back(self, given: threading.Event, given_up: threading.Event) -> None:
+        """Give back, again and again where a store takes it not."""
+        while not given_up.is_set():
+            self._adopted()
+            try:
+                for dispatcher in self._dispatchers:
+                    if isinstance(dispatcher, Dispatcher):
+                        dispatcher.hand_back()
+                    else:
+                        self._hand_back_in_loop(dispatcher)
+            except Exception:  # noqa: BLE001 - whatever it is, the process still has to leave
+                _log.exception("what still runs could not be given back, trying again")
+            if not self._open_claims():
+                given.set()
+                return
+            given_up.wait(self.reserve * _GIVE / _PAUSES)
 
-    def _hand_back_in_loop(self, dispatcher: AsyncDispatcher[Any]) -> HandedBack:
-        answers = SimpleQueue[HandedBack | Exception]()
+    def _hand_back_in_loop(self, dispatcher: AsyncDispatcher[Any]) -> None:
+        answers = SimpleQueue[Exception | None]()
 
         async def hand_back() -> None:
             try:
-                answers.put(await dispatcher.hand_back())
+                await dispatcher.hand_back()
+                answers.put(None)
             except Exception as error:  # noqa: BLE001 - raised in the thread that waits for it
                 answers.put(error)
 
         assert self._loop is not None, "asynchronous dispatchers are refused elsewhere"
         self._loop.spawn(hand_back)
-        answer = answers.get()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        error = answers.get()
+        if error is not None:
+            raise error
 
     def _tell(self, state: str, text: str) -> None:
         report = self.report

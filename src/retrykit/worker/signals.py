@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import FrameType
@@ -42,8 +43,11 @@ def check_signals(signals: Iterable[int]) -> tuple[signal.Signals, ...]:
         ConfigurationError: one of them is none, or cannot be handled.
     """
     try:
-        checked = tuple(signal.Signals(number) for number in signals)
+        numbers = tuple(signals)
+        checked = tuple(signal.Signals(number) for number in numbers)
     except (TypeError, ValueError):
+        numbers, checked = (), (signal.SIGKILL,)
+    if not all(type(number) in {int, signal.Signals} for number in numbers):  # True is no SIGHUP, and 15.0 no SIGTERM
         checked = (signal.SIGKILL,)
     if signal.SIGKILL in checked or signal.SIGSTOP in checked:
         raise ConfigurationError(
@@ -71,10 +75,13 @@ class Bell:
 
     def hear(self, timeout: float | None) -> bytes:
         """Wait to be woken, at most `timeout` seconds; return the numbers of the rings."""
-        self._hears.settimeout(timeout)
         try:
+            self._hears.settimeout(timeout)
             return self._hears.recv(4096)
         except (TimeoutError, BlockingIOError):
+            return b""
+        except OSError:  # it was closed: whoever waited for the thread was broken off
+            time.sleep(timeout or 0.0)
             return b""
 
     def close(self) -> None:

@@ -14,10 +14,12 @@ from typing import Final, Protocol
 
 import attrs
 
+from .._steps import is_async
 from ..clock import Clock, current_clock
 from ..dispatch import Raw
+from ..errors import ConfigurationError
 
-__all__ = ["AsyncSource", "Delivery", "QueueSource", "Source"]
+__all__ = ["AsyncSource", "Delivery", "QueueSource", "Source", "check_source"]
 
 
 @attrs.frozen(eq=False)
@@ -57,7 +59,7 @@ class Source(Protocol):
 
 
 class AsyncSource(Protocol):
-    """`Source` for an `AsyncWorker`."""
+    """`Source` for an `AsyncWorker`: all its methods are coroutine functions."""
 
     def receive(self, limit: int, wait: float, /) -> Awaitable[Sequence[Delivery]]:
         """Hand out up to `limit` copies, as `Source.receive`."""
@@ -74,6 +76,29 @@ class AsyncSource(Protocol):
     def reject(self, delivery: Delivery, /) -> Awaitable[object]:
         """Put a copy aside, as `Source.reject`."""
         ...
+
+
+def check_source(source: object, *, wants_async: bool) -> None:
+    """See that a source has its methods, and all of the worker's colour.
+
+    Raises:
+        ConfigurationError: it has not.
+    """
+    for name in ("receive", "ack", "nack", "reject", "extend"):
+        method = getattr(source, name, None)
+        if not callable(method):
+            if name == "extend" and method is None:
+                continue
+            raise ConfigurationError(f"the source is {source!r}, which has no {name}(); see retrykit.worker.Source")
+        if is_async(method) and not wants_async:
+            raise ConfigurationError(
+                f"the source is {source!r}, whose {name}() is a coroutine function; use AsyncWorker for an asynchronous source"
+            )
+        if wants_async and not is_async(method):
+            raise ConfigurationError(
+                f"the source is {source!r}, whose {name}() is no coroutine function and would stop the event loop; use Worker for a "
+                "synchronous source, or make all its methods `async def`"
+            )
 
 
 class QueueSource:

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from contextlib import AbstractContextManager
 from typing import Generic, Self, TypeVar
 
-from .report import Tally
+from ..open_claims import follower_here
+from .report import Entry, Tally
 
 __all__ = ["AsyncTaken", "Taken"]
 
@@ -20,16 +21,17 @@ class _Counted:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._has_one = False
+        self._entry: Entry | None = None
 
     def _came_back(self) -> None:
-        if self._has_one:
-            self._has_one = False
-            self._tally.finished()
+        if self._entry is not None:
+            self._tally.passed(self._entry)
+            self._entry = None
+            follower_here.set(None)
 
     def _took(self) -> None:
-        self._has_one = True
-        self._tally.took()
+        self._entry = self._tally.took()
+        follower_here.set(self._entry)
 
 
 class Taken(_Counted, Generic[T]):

@@ -14,30 +14,35 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Unpack, cast
 
-from .._steps import Steps, arun, do, is_async, run
+from .._steps import Steps, arun, do, run
 from ..clock import current_clock
 from ..dispatch import AsyncDispatcher, Dispatcher
 from ..errors import (
     ConfigurationError,
     FingerprintMismatchError,
+    HandBackError,
     InvalidMessageError,
+    InvalidPayloadError,
     ProcessStoppingError,
     WorkerStuckError,
 )
+from ..message import receive
+from ..open_claims import End
 from ..times import plain
-from .crews import Job, TaskCrew, ThreadCrew
+from .crews import HandlerCancelled, Job, TaskCrew, ThreadCrew
 from .health import Health
 from .isolation import AsyncIsolation, Isolation
 from .options import WorkerOptions, checked
 from .report import ShutdownReport
-from .scopes import new_scope, running_loop
+from .scopes import new_scope, running_loop, shielded
 from .shutdown import GracefulShutdown
-from .source import AsyncSource, Delivery, Source
+from .source import AsyncSource, Delivery, Source, check_source
 from .trouble import Trouble
 
 __all__ = ["AsyncWorker", "Worker"]
@@ -46,7 +51,12 @@ _GLANCE: Final = 0.1
 """Seconds for which the worker waits at most for one thing while it has others to look after."""
 _KEEPS: Final = 6
 """How often claims are looked after in each lease."""
-_METHODS: Final = "receive ack nack reject"
+_LEAVE: Final = 0.5
+"""Seconds for which threads may take to end."""
+
+_NEVER: Final = InvalidMessageError, InvalidPayloadError, FingerprintMismatchError
+"""What no worker will ever be able to take in."""
+_STOPS: Final = "it is about to stop"
 
 _log: Final = logging.getLogger("retrykit.worker")
 
@@ -57,9 +67,6 @@ class _WorkerFlow:
     def __init__(self, source: Any, dispatcher: Any, options: WorkerOptions) -> None:
         given = checked(options)
         self._options: Final = given
-        for name in _METHODS.split():
-            if not callable(getattr(source, name, None)):
-                raise ConfigurationError(f"the source is {source!r}, which has no {name}; see retrykit.worker.Source")
         self._source: Final = source
         self._extend: Final[Callable[[Delivery], object] | None] = getattr(source, "extend", None)
         self._dispatcher: Final = dispatcher
@@ -69,12 +76,16 @@ class _WorkerFlow:
         self._spare: Final = given.spare
         self._clock: Final = given.clock or current_clock()
         self._stop: Final = given.shutdown or GracefulShutdown(clock=given.clock)
+        if self._stop.was_entered:
+            raise ConfigurationError(
+                f"shutdown is {self._stop!r}, which was entered before; give each worker one of its own"
+            )
         self._stop.cover(dispatcher)
         self.health: Final = given.health or Health(clock=given.clock)
         """What is told of this worker."""
         self._trouble: Final = Trouble("source", given, self.health)
         self._refusal: Final = Trouble("store", given, self.health)
-        self._held: Final = dict[Delivery, Job]()
+        self._held: Final = dict[Job, None]()
         self._crew: ThreadCrew | TaskCrew | None = None
         self._extended = self._clock.monotonic()
         self._hanging = 0
@@ -100,7 +111,20 @@ class _WorkerFlow:
     def _period(self) -> float:
         return min(1.0, self._lease / _KEEPS, self._limit / _KEEPS)
 
+    def _begin(self, crew: ThreadCrew | TaskCrew) -> None:
+        if self._crew is not None:
+            raise ConfigurationError("the worker has run before; make a new Worker for each run")
+        self._crew = crew
+
     def _work(self) -> Steps[None]:
+        """Work; where something else than the end of the drain breaks that off, give back at once what runs."""
+        try:
+            yield from self._receive_and_settle()
+        except BaseException as error:
+            self._stop.request(type(error).__name__, at_once=True)
+            raise
+
+    def _receive_and_settle(self) -> Steps[None]:
         """Receive and settle until the process is to stop; then settle until nothing is left, or the drain is over."""
         self.health.ready("worker")
         while not self._stop.requested:
@@ -113,11 +137,10 @@ class _WorkerFlow:
                 continue
             yield from self._receive(room)
             yield from self._settle_ended(0.0)
-        self.health.unready("worker", "it is about to stop")
+        self.health.unready("worker", _STOPS)
         assert self._crew is not None, "it runs"
         for job in self._crew.take_back():
-            yield from self._nack(job, 0.0)
-            self._stop.tally.returned()
+            yield from self._return(job, 0.0)
         while self._held and self._stop.remaining() > 0:
             self.health.beat("source")
             yield from self._look_after()
@@ -130,16 +153,25 @@ class _WorkerFlow:
             answer: Sequence[Delivery] = yield from do(self._source.receive, room, min(wait, self._options.wait))
             received = tuple(answer)
         except Exception as error:  # noqa: BLE001 - whatever a queue's client raises
-            delay = self._trouble.failed(error)
-            _log.warning("the source gives nothing, asked again in %.1f s: %s: %s", delay, type(error).__name__, error)
+            self._gives_nothing(error)
             return
-        self._trouble.is_over()
+        assert self._crew is not None, "it runs"
+        wrong = None
         for delivery in received:
-            job = Job(delivery)
-            self._held[delivery] = job
-            self._stop.tally.took()
-            assert self._crew is not None, "it runs"
+            if not isinstance(delivery, Delivery):  # pyright: ignore[reportUnnecessaryIsInstance]
+                wrong = type(delivery).__name__
+                continue  # what else it gave is held, and not lost
+            job = Job(delivery, self._stop.tally.took())
+            self._held[job] = None
             self._crew.begin(job)
+        if wrong is None:
+            self._trouble.is_over()
+        else:
+            self._gives_nothing(TypeError(f"receive gave {wrong}; allowed are retrykit.worker.Delivery objects"))
+
+    def _gives_nothing(self, error: Exception) -> None:
+        delay = self._trouble.failed(error)
+        _log.warning("the source gives nothing, asked again in %.1f s: %s: %s", delay, type(error).__name__, error)
 
     def _settle_ended(self, wait: float) -> Steps[None]:
         assert self._crew is not None, "it runs"
@@ -149,38 +181,60 @@ class _WorkerFlow:
 
     def _settle(self, job: Job) -> Steps[None]:
         """Let go of a copy, or give it back where nothing was decided about it."""
-        error, delivery = job.error, job.delivery
+        error = job.error
         if error is None:
             self._refusal.is_over()
-            yield from self._tell_source("ack", delivery)
-            self._stop.tally.finished()
-        elif isinstance(error, (InvalidMessageError, FingerprintMismatchError)):
+            yield from self._let_go("ack", job)
+        elif isinstance(error, _NEVER):
             _log.error("a copy is put aside, since no worker can take it in: %s", error)
-            yield from self._tell_source("reject", delivery)
-            self._stop.tally.finished()
+            yield from self._let_go("reject", job)
         elif isinstance(error, ProcessStoppingError):  # nobody has begun it, and nothing more will be
             self._stop.request("the dispatcher has given all back")
-            yield from self._tell_source("nack", delivery, 0.0)
-            self._stop.tally.returned()
+            yield from self._return(job, 0.0)
+        elif isinstance(error, HandlerCancelled):
+            yield from self._settle_cancelled(job)
         elif isinstance(error, Exception):
             delay = self._refusal.failed(error)
+            what = type(error).__name__
             _log.warning(
-                "nothing was decided about a message, it comes again in %.1f s: %s: %s",
-                delay,
-                type(error).__name__,
-                error,
+                "nothing was decided about %s, it comes again in %.1f s: %s: %s", self._name(job), delay, what, error
             )
-            yield from self._tell_source("nack", delivery, delay)
+            yield from self._return(job, delay)
         else:
-            _log.error("a handler ended with %s, and the worker stops", type(error).__name__)
+            _log.error("the handler of %s ended with %s, and the worker stops", self._name(job), type(error).__name__)
             self._crash = error
             self._stop.request(type(error).__name__)
-            yield from self._tell_source("nack", delivery, 0.0)
-        self._held.pop(delivery, None)
+            yield from self._return(job, 0.0)
 
-    def _nack(self, job: Job, delay: float) -> Steps[None]:
+    def _settle_cancelled(self, job: Job) -> Steps[None]:
+        """Give back the copy of a message whose handler was cancelled, for its time or by something else."""
+        has_failed = job.entry.end is End.TIMED_OUT
+        delay = self._limit if has_failed else 0.0 if self._stop.requested else self._period
+        if has_failed:
+            _log.error(
+                "the handler of %s was cancelled after its time limit of %s s, and the message has failed",
+                self._name(job),
+                plain(self._limit),
+            )
+        elif not self._stop.requested:
+            _log.warning("the handler of %s was cancelled, it comes again in %.1f s", self._name(job), delay)
+        yield from self._return(job, delay)
+
+    def _let_go(self, method: str, job: Job) -> Steps[None]:
+        yield from self._tell_source(method, job.delivery)
+        job.entry.ended(End.FINISHED)
+        self._held.pop(job, None)
+
+    def _return(self, job: Job, delay: float) -> Steps[None]:
         yield from self._tell_source("nack", job.delivery, delay)
-        self._held.pop(job.delivery, None)
+        job.entry.ended(End.RETURNED)
+        self._held.pop(job, None)
+
+    def _name(self, job: Job) -> str:
+        try:
+            return repr(receive(job.delivery.raw, id=job.delivery.id, max_payload=sys.maxsize).id)
+        except _NEVER:  # somebody has changed it meanwhile
+            return "a message without a proper id"
 
     def _tell_source(self, method: str, *args: object) -> Steps[None]:
         try:
@@ -194,21 +248,24 @@ class _WorkerFlow:
         now = self._clock.monotonic()
         if self._extend is not None and now - self._extended >= self._period:
             self._extended = now
-            for delivery in tuple(self._held):
-                yield from self._tell_source("extend", delivery)
-        for job in self._crew.leave_behind(self._limit + 2 * self._period):
-            self._hanging += 1
+            for job in tuple(self._held):
+                yield from self._tell_source("extend", job.delivery)
+        hanging = self._crew.leave_behind(self._limit + 2 * self._period)
+        self._hanging += len(hanging)
+        if self._hanging > self._spare:
+            self.health.dead(str(WorkerStuckError(self._hanging, self._limit)))
+            self._stop.request("stuck")
+        else:
+            self._crew.refill(len(hanging))
+        for job in hanging:
             _log.error(
-                "a handler hangs for more than %s s and is left behind (%d of %d)",
+                "the handler of %s hangs for more than %s s and is left behind (%d hang, %d may)",
+                self._name(job),
                 plain(self._limit),
                 self._hanging,
                 self._spare,
             )
-            yield from self._nack(job, self._limit)
-        if self._hanging > self._spare and self._crash is None:
-            self._crash = WorkerStuckError(self._hanging, self._limit)
-            self.health.dead(str(self._crash))
-            self._stop.request("stuck")
+            yield from self._return(job, self._limit)
 
     def _keep(self) -> Steps[None]:
         """Look after the claims of what runs, once."""
@@ -219,13 +276,21 @@ class _WorkerFlow:
         self.health.beat("keeper")
 
     def _give_back(self) -> Steps[None]:
-        """Give the copies back that are still held, after their claims were."""
-        for job in tuple(self._held.values()):
-            yield from self._nack(job, 0.0)
+        """Settle what has ended meanwhile, and give the copies back that are still held, after their claims were."""
+        for job in tuple(self._held):
+            if job.has_ended:
+                yield from self._settle(job)
+            else:
+                yield from self._return(job, 0.0)
 
-    def _end(self) -> ShutdownReport:
+    def _tell_end(self) -> None:
         self.health.end("keeper")
         self.health.end("source")
+        self.health.unready("worker", _STOPS)
+
+    def _result(self) -> ShutdownReport:
+        if self._hanging > self._spare and self._crash is None:
+            self._crash = WorkerStuckError(self._hanging, self._limit)
         if self._crash is not None:
             raise self._crash
         return self.report
@@ -256,8 +321,7 @@ class Worker(_WorkerFlow):
     def __init__(self, source: Source, dispatcher: Dispatcher[Any], **options: Unpack[WorkerOptions]) -> None:
         if not isinstance(dispatcher, Dispatcher):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"the dispatcher is {dispatcher!r}; allowed is a Dispatcher, or use AsyncWorker")
-        if is_async(getattr(source, "receive", None)):
-            raise ConfigurationError(f"the source is the asynchronous {source!r}; use AsyncWorker for it")
+        check_source(source, wants_async=False)
         super().__init__(source, dispatcher, options)
         dispatcher.isolate(Isolation())
 
@@ -268,14 +332,17 @@ class Worker(_WorkerFlow):
             What was done.
 
         Raises:
+            HandBackError: not everything could be given back before the process had to stop.
             WorkerStuckError: too many handlers hang.
             BaseException: what ended a handler, where it is no `Exception`.
+            ConfigurationError: the worker has run before.
         """
-        self._crew = crew = ThreadCrew(
+        crew = ThreadCrew(
             lambda delivery: self._dispatcher.handle(delivery.raw, id=delivery.id),
             self._options.concurrency,
             self._clock,
         )
+        self._begin(crew)
         ended = threading.Event()
         keep = partial(contextvars.copy_context().run, self._keep_on, ended)
         keeper = threading.Thread(target=keep, name="retrykit keeper", daemon=True)  # a store that hangs may hold it
@@ -284,12 +351,17 @@ class Worker(_WorkerFlow):
                 crew.open()
                 keeper.start()
                 run(self._work())
-            run(self._give_back())
+        except HandBackError as error:
+            self._crash = self._crash or error
         finally:
-            ended.set()
-            crew.close()
-            keeper.join(_GLANCE)
-        return self._end()
+            with self._stop.last_things():
+                ended.set()
+                run(self._give_back())
+                crew.close(min(_LEAVE, self._stop.until_gone() / 2))
+                if keeper.is_alive():
+                    keeper.join(min(_GLANCE, self._stop.until_gone() / 2))
+            self._tell_end()
+        return self._result()
 
     def _keep_on(self, ended: threading.Event) -> None:
         while not ended.wait(self._period):
@@ -302,16 +374,18 @@ class AsyncWorker(_WorkerFlow):
     def __init__(self, source: AsyncSource, dispatcher: AsyncDispatcher[Any], **options: Unpack[WorkerOptions]) -> None:
         if not isinstance(dispatcher, AsyncDispatcher):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"the dispatcher is {dispatcher!r}; allowed is an AsyncDispatcher, or use Worker")
+        check_source(source, wants_async=True)
         super().__init__(source, dispatcher, options)
         dispatcher.isolate(AsyncIsolation())
 
     async def run(self) -> ShutdownReport:
         """Work until the process is told to stop, as `Worker.run`; in the main task."""
-        self._crew = crew = TaskCrew(
+        crew = TaskCrew(
             lambda delivery: self._dispatcher.handle(delivery.raw, id=delivery.id),
             self._options.concurrency,
             self._clock,
         )
+        self._begin(crew)
         keeping = new_scope()
 
         async def keep_on() -> None:
@@ -324,10 +398,13 @@ class AsyncWorker(_WorkerFlow):
             async with self._stop:
                 running_loop().spawn(keep_on)
                 await arun(self._work())
-            crew.close()
-            await crew.ended(_GLANCE)
-            await arun(self._give_back())
+        except HandBackError as error:
+            self._crash = self._crash or error
         finally:
             crew.close()
             keeping.cancel()
-        return self._end()
+            self._tell_end()
+            with self._stop.last_things(), shielded(self._stop.reserve):
+                await crew.ended(_GLANCE)
+                await arun(self._give_back())
+        return self._result()

@@ -13,6 +13,7 @@ from retrykit.machines import poison
 from retrykit.stores import ClaimRecord, ClaimStore
 from retrykit.stores.claims import ClaimAnswer, Claimed, ClaimTerms, Done, ReopenTerms, Suspect
 from retrykit.testing.conformance import ClaimStoreSuite, Place
+from tests.stores.mutants.breakages import gap
 
 
 class Mutant(ClaimStoreSuite):
@@ -303,6 +304,7 @@ class OneRow(_Claims):
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> ClaimRecord | None:
         known = self._marks.get(record.fingerprint or "", {})  # read before the lock, written after it
         stored = super()._settle(record, token, delay)
+        gap()
         if stored is not None and self._marks.get(record.fingerprint or ""):
             self._marks[record.fingerprint or ""] = {**known, (stored.attempts[-1].worker or ""): stored.opened_at}
         return stored

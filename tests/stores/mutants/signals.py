@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from retrykit.backends.memory import MemoryBackend, _Shared
@@ -105,6 +106,71 @@ class Normalised(MemorySignals):
 class TestNamesThatAreNormalised(Mutant):
     broken = Normalised
     caught_by = ("test_hostile_names_are_kept_apart",)
+
+
+class MendsAll(MemorySignals):
+    def _mend(self, name: str) -> bool:
+        with self._locked():
+            return self._known.pop(name, None) is not None
+
+
+class TestMendThatTakesAwayWhatCanBeRead(Mutant):
+    broken = MendsAll
+    caught_by = (
+        "test_record_that_can_be_read_is_not_mended",
+        "test_any_sequence_of_operations_gives_what_the_model_gives",
+    )
+
+
+class MendsByMaking(MemorySignals):
+    def _mend(self, name: str) -> bool:
+        with self._locked():
+            self._known.setdefault(name, Signals(name=name))
+            return False
+
+
+class TestMendThatMakesARecord(Mutant):
+    broken = MendsByMaking
+    caught_by = ("test_record_that_can_be_read_is_not_mended",)
+
+
+class NamesInside(MemorySignals):
+    def _names(self) -> Sequence[str]:
+        with self._locked():
+            return [each.name for each in self._known.values()]
+
+
+class TestNamesThatStandInTheRecords(Mutant):
+    broken = NamesInside
+    caught_by = ("test_names_of_all_records_are_listed_in_order",)
+
+
+class NamesAsked(MemorySignals):
+    def _get(self, name: str) -> Signals | None:
+        self._asked = {*getattr(self, "_asked", ()), name}
+        return super()._get(name)
+
+    def _names(self) -> Sequence[str]:
+        return [*{*super()._names(), *getattr(self, "_asked", ())}]
+
+
+class TestNamesOfWhatWasOnlyAskedFor(Mutant):
+    broken = NamesAsked
+    caught_by = ("test_names_of_all_records_are_listed_in_order",)
+
+
+class NamesTwice(MemorySignals):
+    def _change(self, name: str, change: SignalChange) -> Signals:
+        self._written = [*getattr(self, "_written", ()), name]
+        return super()._change(name, change)
+
+    def _names(self) -> Sequence[str]:
+        return getattr(self, "_written", [])
+
+
+class TestNamesOnceForEachChange(Mutant):
+    broken = NamesTwice
+    caught_by = ("test_names_of_all_records_are_listed_in_order",)
 
 
 class TestAnswersOfCancelledOperations(SignalStoreSuite):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
+from ...errors import StoreCorruptError
 from ...times import from_millis
 from ..damage import readable
 from .statements import NOW, Flow, Statement
@@ -56,6 +57,21 @@ class Records(Generic[R]):
         """Return the record of a key and its version, or None and None, and the instant."""
         ((ms, version, *row),) = yield Statement(self._load, {"key": key})
         return None if row[-1] is None else self.read(key, row), version, from_millis(ms)
+
+    def mend(self, key: str) -> Flow[bool]:
+        """Take away the record of a key if it cannot be read, and tell whether that was done."""
+        while True:
+            ((_, version, *row),) = yield Statement(self._load, {"key": key})
+            if row[-1] is None:
+                return False
+            try:
+                self.read(key, row)
+            except StoreCorruptError:
+                sql = f"DELETE FROM retrykit.{self._table} WHERE {self._key} = %(key)s AND version = %(seen)s RETURNING true"
+                if (yield Statement(sql, {"key": key, "seen": version})):
+                    return True
+            else:
+                return False
 
     def read(self, key: str, row: list[Any] | tuple[Any, ...]) -> R:
         """Make the record of a row.

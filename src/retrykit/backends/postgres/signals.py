@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from ... import codec
 from ...stores.signals import SignalChange, Signals
 from .records import Records
-from .statements import Flow
+from .statements import Flow, Statement
 
 __all__ = ["PostgresSignals"]
 
@@ -33,3 +33,10 @@ class PostgresSignals:
     def _get(self, name: str) -> Flow[Signals | None]:
         known, _, _ = yield from _RECORDS.load(name)
         return known
+
+    def _names(self) -> Flow[Sequence[str]]:
+        rows = yield Statement("SELECT name FROM retrykit.signals")
+        return [name for (name,) in rows]
+
+    def _mend(self, name: str) -> Flow[bool]:
+        return _RECORDS.mend(name)

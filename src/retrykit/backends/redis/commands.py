@@ -1,7 +1,11 @@
 """How an operation on the server is described: once, as a flow of scripts, for synchronous and asynchronous clients alike.
 
-Every step is one Lua script, so it is atomic. It gets one key, the beginning of all keys of its store, whose hash tag keeps them
-on one node of a cluster, and makes the full keys itself. Its first argument is the instant, or empty: then it is the server's.
+Every step is one Lua script, so it is atomic. It gets the beginning of all keys of its store, whose hash tag keeps them on one node
+of a cluster, and makes the full keys itself. Its first argument is the instant, or empty: then it is the server's.
+
+A cluster looks at the keys it is told of only. While it moves a slot, some of the store's keys are on the old node and some on the
+new one, and a script that ran on either would take the others for missing, and a message for new. So a script is given two keys
+that never exist: a command for several keys of which some are missing is answered TRYAGAIN until the whole slot has moved.
 
 What a simple step cannot decide is judged here and written by `commit`, if the record is still the one that was judged.
 """
@@ -46,7 +50,7 @@ class Call:
     """One script to be run."""
 
     script: Script
-    key: bytes
+    keys: tuple[bytes, bytes]
     args: tuple[bytes, ...]
 
 
@@ -89,14 +93,15 @@ class Space:
     """
 
     def __init__(self, prefix: str, store: str, clock: Clock | None) -> None:
-        self.key: Final = f"{{{prefix}:{store}}}:".encode()
+        base = f"{{{prefix}:{store}}}:".encode()
+        self._keys: Final = (base, base + b":")
         self._clock = clock
 
     def call(self, script: Script, *args: str | bytes | int) -> Flow[Any]:
         """Run a script."""
         clock = self._clock or current_clock()
         now = b"" if self._clock is None and isinstance(clock, SystemClock) else b"%d" % to_millis(clock.now())
-        return (yield Call(script, self.key, (now, *map(_bytes, args))))
+        return (yield Call(script, self._keys, (now, *map(_bytes, args))))
 
     def read(self, record: str | bytes) -> Flow[tuple[datetime, bytes | None]]:
         """Return the instant, and the record of a key or None."""

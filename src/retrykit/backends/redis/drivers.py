@@ -67,11 +67,11 @@ def driver_async(client: Client) -> Callable[[Flow[T]], Awaitable[T]]:
 def _execute(client: Client, call: Call) -> Any:
     try:
         try:
-            return client.execute_command("EVALSHA", call.script.sha, 1, call.key, *call.args, **_RAW)
+            return client.execute_command("EVALSHA", call.script.sha, 2, *call.keys, *call.args, **_RAW)
         except Exception as error:
             if not _is_unknown_script(error):
                 raise
-        return client.execute_command("EVAL", call.script.text, 1, call.key, *call.args, **_RAW)
+        return client.execute_command("EVAL", call.script.text, 2, *call.keys, *call.args, **_RAW)
     except Exception as error:
         said = meaning(error)
         if said is None:
@@ -82,11 +82,11 @@ def _execute(client: Client, call: Call) -> Any:
 async def _execute_async(client: Client, call: Call) -> Any:
     try:
         try:
-            return await client.execute_command("EVALSHA", call.script.sha, 1, call.key, *call.args, **_RAW)
+            return await client.execute_command("EVALSHA", call.script.sha, 2, *call.keys, *call.args, **_RAW)
         except Exception as error:
             if not _is_unknown_script(error):
                 raise
-        return await client.execute_command("EVAL", call.script.text, 1, call.key, *call.args, **_RAW)
+        return await client.execute_command("EVAL", call.script.text, 2, *call.keys, *call.args, **_RAW)
     except Exception as error:
         said = meaning(error)
         if said is None:

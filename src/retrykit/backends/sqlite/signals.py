@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ... import codec
 from ...codec import JSON
+from ...errors import StoreCorruptError
 from ...stores.signals import SignalChange, Signals, SignalStore
 from ..damage import readable
 from .database import Operations
@@ -34,6 +35,19 @@ class SQLiteSignals(SignalStore):
     def _get(self, name: str) -> Signals | None:
         with self._database.reading() as (db, _):
             return _load(db, name)
+
+    def _names(self) -> Sequence[str]:
+        with self._database.reading() as (db, _):
+            return [str(name) for (name,) in db.execute("SELECT name FROM retrykit_signals")]
+
+    def _mend(self, name: str) -> bool:
+        with self._database.transaction() as (db, _):
+            try:
+                _load(db, name)
+            except StoreCorruptError:
+                db.execute("DELETE FROM retrykit_signals WHERE name = ?", (name,))
+                return True
+            return False
 
 
 def _load(db: sqlite3.Connection, name: str) -> Signals | None:

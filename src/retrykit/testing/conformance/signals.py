@@ -108,6 +108,11 @@ class SignalModel(RuleBasedStateMachine):
         assert self._model.change(name, _keeping(full_signals())) == self._store.change(name, _keeping(full_signals()))
 
     @rule(name=st.sampled_from(names))
+    def mend(self, name: str) -> None:
+        """What can be read stays."""
+        assert self._store.mend(name) is False
+
+    @rule(name=st.sampled_from(names))
     def fail(self, name: str) -> None:
         """A change that raises."""
         with pytest.raises(ZeroDivisionError):
@@ -118,6 +123,7 @@ class SignalModel(RuleBasedStateMachine):
         """Both hold the same."""
         for name in self.names:
             assert self._model.get(name) == self._store.get(name)
+        assert self._model.names() == self._store.names()
 
     def teardown(self) -> None:
         """Close the store."""
@@ -165,7 +171,11 @@ class SignalStoreSuite(SignalForks):
     @pytest.mark.parametrize("name", NO_KEYS)
     def test_name_that_is_no_key_is_refused(self, store: SignalStore, name: Any) -> None:
         """Before anything is touched."""
-        calls: list[Callable[[], object]] = [partial(store.get, name), partial(store.change, name, adding("sent"))]
+        calls: list[Callable[[], object]] = [
+            partial(store.get, name),
+            partial(store.change, name, adding("sent")),
+            partial(store.mend, name),
+        ]
         for call in calls:
             with pytest.raises(InvalidMessageError, match=r"^the name "):
                 call()
@@ -175,6 +185,21 @@ class SignalStoreSuite(SignalForks):
         for number, name in enumerate(KEYS):
             store.change(name, _keeping(Signals(name=name, at=number)))
         assert [Signals(name=name, at=number) for number, name in enumerate(KEYS)] == [store.get(name) for name in KEYS]
+
+    def test_names_of_all_records_are_listed_in_order(self, store: SignalStore) -> None:
+        """Under which they are kept, whatever stands in them; none that was only asked for."""
+        assert [] == list(store.names())
+        store.get("asked for")
+        for name in reversed(KEYS):
+            store.change(name, _keeping(full_signals()))
+        store.change(KEYS[0], adding("sent"))
+        assert sorted(KEYS) == list(store.names())
+
+    def test_record_that_can_be_read_is_not_mended(self, store: SignalStore) -> None:
+        """It stays as it is, and where there is none, none is made."""
+        expected = store.change("a", _keeping(full_signals()))
+        assert [False, False] == [store.mend("a"), store.mend("b")]
+        assert (expected, None, ["a"]) == (store.get("a"), store.get("b"), list(store.names()))
 
     def test_hostile_text_comes_back_or_is_escaped(self, store: SignalStore) -> None:
         """Wherever one may stand."""
