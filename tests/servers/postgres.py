@@ -104,6 +104,11 @@ class Server:
         if shared:
             os.environ[_VARIABLE] = self.dsn
 
+    @property
+    def url(self):
+        """Return where it is, as `open_backend` takes it."""
+        return f"postgresql:///postgres?host={self._folder}&user=postgres"
+
     def _context(self):
         return {"cwd": self._folder, "env": self._environment, **self._user}
 
