@@ -155,7 +155,6 @@ def test_breaker_is_open_while_any_process_says_so_that_is_alive():
     assert list(exchanged(signals, given_by("b", 4), 3600).sources) == ["b"]
 
 
-@pytest.mark.unmeasured
 def test_record_is_bounded_whatever_is_met():
     """Classes, codes, processes, breakers and alerts without number; every count is in it."""
     signals = None
