@@ -11,8 +11,8 @@ import attrs
 from ...dead_letter import DeadLetter, DeadLetterState
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
+from ..letter_fields import COMPARED
 from ..spans import window
-from .letter_tables import COMPARED
 from .records import Records
 from .statements import Condition, between, joined, text
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from ...stores.dead_letter_query import DeadLetterQuery
+from ..letter_fields import COUNTED, SUMMED
 from ..spans import pieces, window
 from .letter_rows import conditions, equal, where
-from .letter_tables import COUNTED, DAY, HOUR, SPANS, SUMMED
+from .letter_tables import DAY, HOUR, SPANS
 from .statements import Condition, Flow, Statement, between, joined, text
 
 __all__ = ["ADD_UP", "FORGET_EMPTY", "breakdown", "count", "over_time"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, cast
 
 import attrs
@@ -14,12 +14,11 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats
 from ...times import from_millis, later, to_millis
-from ..damage import DAMAGE
+from ..damage import due_messages
 from .statements import NOW, Flow, Statement, text
 
 __all__ = ["Retries"]
 
-_logger = logging.getLogger("retrykit.backends.postgres")
 
 _DAWN: Final = from_millis(0)
 _LAST: Final = to_millis(later(_DAWN, float("1e300")))
@@ -76,19 +75,7 @@ class Retries:
     def _claim_due(self, limit: int, owner: str, lease: float) -> Flow[Sequence[DueMessage]]:
         values = {"limit": limit, "owner": text(owner), "lease": _millis(lease), "last": _LAST}
         rows = yield Statement(_CLAIM_DUE, values)
-        due: list[DueMessage] = []
-        for row in rows:
-            try:
-                due.append(_due(owner, *row))
-            except DAMAGE as error:  # it must not hold up the others; it stays, and is reported at each of its turns
-                _logger.error(  # noqa: TRY400 - the traceback tells nothing more
-                    "the waiting message %r cannot be read: %s; it stays in the retry queue, and its row has to be "
-                    "repaired by hand",
-                    row[0],
-                    error,
-                )
-        due.sort(key=lambda entry: (entry.due_at, entry.message.id, entry.generation))
-        return due
+        return due_messages((row[0], partial(_due, owner, *row)) for row in rows)
 
     def _ack(self, due: DueMessage) -> Flow[bool]:
         return bool((yield Statement(_ACK, _held(due))))

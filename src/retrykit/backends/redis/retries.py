@@ -7,9 +7,9 @@ A waiting entry is ``version due_at length-of-attributes``, a line feed, the att
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final, cast
 
 import attrs
@@ -19,12 +19,11 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats
 from ...times import from_millis, to_millis
-from ..damage import DAMAGE
+from ..damage import due_messages
 from .commands import Flow, Script, Space, millis, text
 
 __all__ = ["Retries"]
 
-_logger = logging.getLogger("retrykit.backends.redis")
 
 _SCHEDULE: Final = Script("""
 local member, version, due = ARGV[2], ARGV[3], ARGV[4]
@@ -149,18 +148,10 @@ class Retries:
             return []
         token, deadline, *found = answer
         held = Lease(owner, token, from_millis(deadline))
-        due: list[DueMessage] = []
-        for member, entry in zip(found[::2], found[1::2], strict=True):
-            try:
-                due.append(_due(member, entry, held))
-            except DAMAGE as error:  # it must not hold up the others; it stays, and is reported at each of its turns
-                _logger.error(  # noqa: TRY400 - the traceback tells nothing more
-                    "the waiting message %r cannot be read: %s; it stays in the retry queue, and has to be repaired by hand",
-                    member.partition(b"\0")[0].decode("utf-8", "replace"),
-                    error,
-                )
-        due.sort(key=lambda entry: (entry.due_at, entry.message.id, entry.generation))
-        return due
+        return due_messages(
+            (member.partition(b"\0")[0].decode("utf-8", "replace"), partial(_due, member, entry, held))
+            for member, entry in zip(found[::2], found[1::2], strict=True)
+        )
 
     def _ack(self, due: DueMessage) -> Flow[bool]:
         answer = yield from self._space.call(_ACK, *_held(due), due.generation != 1)

@@ -14,8 +14,9 @@ from ...errors import RetrykitError
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
 from ..damage import DAMAGE, readable
+from ..letter_fields import COMPARED, COUNTED
 from ..spans import pieces, window
-from .letter_tables import COMPARED, COUNTED, DAY, HOUR, KIND_OF, MINUTE, NEW_KIND, SPANS
+from .letter_tables import DAY, HOUR, KIND_OF, MINUTE, NEW_KIND, SPANS
 from .rows import Condition, between, equal, joined, optional_text, text
 
 __all__ = ["Found", "delete_oldest", "fill", "find", "insert", "is_unfilled", "read"]

@@ -15,9 +15,10 @@ from itertools import groupby
 from typing import Final
 
 from ...stores.dead_letter_query import DeadLetterQuery
+from ..letter_fields import COUNTED, SUMMED
 from ..spans import Piece, pieces, window
 from .letter_rows import Found, find
-from .letter_tables import COUNTED, DAY, HOUR, MINUTE, SUMMED
+from .letter_tables import DAY, HOUR, MINUTE
 from .rows import Condition, Sql, between, equal, joined, text
 
 __all__ = ["add_up", "add_up_when_due", "breakdown", "count", "is_counted", "newest", "over_time"]

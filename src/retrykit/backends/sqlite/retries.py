@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 import attrs
@@ -14,13 +14,11 @@ from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats, RetryStore
 from ...times import from_millis, later, to_millis
-from ..damage import DAMAGE
+from ..damage import due_messages
 from .database import Operations
 from .rows import text
 
 __all__ = ["Retries"]
-
-_logger = logging.getLogger("retrykit.backends.sqlite")
 
 
 class Retries(RetryStore):
@@ -59,19 +57,7 @@ class Retries(RetryStore):
                 "RETURNING message_id, generation, due_at, body, attributes",
                 (text(owner), token, to_millis(held.deadline), to_millis(now), limit),
             ).fetchall()
-        due: list[DueMessage] = []
-        for row in rows:
-            try:
-                due.append(_due(row, held))
-            except DAMAGE as error:  # it must not hold up the others; it stays, and is reported at each of its turns
-                _logger.error(  # noqa: TRY400 - the traceback tells nothing more
-                    "the waiting message %r cannot be read: %s; it stays in the retry queue, and its row has to be "
-                    "repaired by hand",
-                    row[0],
-                    error,
-                )
-        due.sort(key=lambda entry: (entry.due_at, entry.message.id, entry.generation))
-        return due
+        return due_messages((row[0], partial(_due, row, held)) for row in rows)
 
     def _ack(self, due: DueMessage) -> bool:
         with self._database.writing() as (db, _):
