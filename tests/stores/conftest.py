@@ -17,8 +17,9 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items):
     """Leave to a soak what takes long and is tested elsewhere as well.
 
-    What files do under trio: there, as under asyncio, the synchronous store is in a thread. What many processes and random
-    sequences of operations do within transactions of the application's: the statements are the same as outside of them. The
+    What files do under trio: there, as under asyncio, the synchronous store is in a thread; so under asyncio only cancellations and two of
+    the suites are run, and of the memory store as much under trio. What many processes and random sequences of operations do within
+    transactions of the application's, and all suites there but two: the statements are the same as outside of them. The
     same on a Redis server from asynchronous code: the scripts are the same; and there all of trio, which is the synchronous store in a
     thread.
 
@@ -38,8 +39,10 @@ def pytest_collection_modifyitems(items):
 
 def is_for_soaks(item):
     """Tell whether a test is left to a soak."""
+    suite = "" if item.cls is None else item.cls.__name__
+    is_thinned = not suite.endswith(("Claims", "Retries")) and "cancelled" not in item.name
     if item.path.name == "test_sqlite_joined_suites.py":
-        return "process" in item.name or item.name.startswith("test_any_")
+        return is_thinned or "process" in item.name or item.name.startswith("test_any_")
     if item.path.name == "test_postgres_bouncer.py":
         return item.cls is not None
     if item.path.name in ("test_postgres.py", "test_postgres_joined_suites.py"):
@@ -50,7 +53,9 @@ def is_for_soaks(item):
     if item.path.name == "test_redis_6.py":
         return is_long
     if item.path.name in ("test_folder_store.py", "test_sqlite.py"):
-        return "trio" in item.name
+        return "[trio" in item.name or ("[asyncio" in item.name and is_thinned)
+    if item.path.name == "test_memory.py":
+        return "[trio" in item.name and is_thinned
     return "process" in item.name and "trio" in item.name
 
 
