@@ -1,8 +1,7 @@
-"""The claim record: everything that decisions about one message rest on, and how it changes.
+"""How a claim record changes: who is granted the work on a message, and what became of it.
 
-One record per message: its state, the lease of whoever works on it, what was decided, the counters and the bounded
-history. Every function here is pure: it takes the record and the store's `now`, and returns the next record. A store
-only has to apply one of them atomically.
+Every function here is pure: it takes the record and the store's `now`, and returns the next record. A store only has to
+apply one of them atomically.
 
 A holder whose lease has ended is gone: in `claimed` that is a crash before the send and the work may be repeated, in
 `sending` the outcome is unknown and has to be verified. Over the crash limit the message is settled as poison in the
@@ -11,22 +10,19 @@ same operation, unprocessed; `poison` has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import attrs
 
-from ..codec import JSON
 from ..dead_letter import dead_letter_id
 from ..decision import Action, Attempt, DeadLetterReason, Decision, DispositionKind
 from ..errors import FingerprintMismatchError
 from ..failure import Failure, Outcome
 from ..lease import Lease
-from ..message import CALL_MARK
-from ..times import from_millis, later, to_millis
-from .poison import Marks, PoisonRule, is_crash, lost_worker, mark_of, verdict, with_mark
+from ..times import from_millis, later
+from .claim_record import ClaimRecord, ClaimState, Counters, changed
+from .poison import Marks, PoisonRule, lost_worker, mark_of, verdict, with_mark
 
 __all__ = [
     "HISTORY_LIMIT",
@@ -44,10 +40,8 @@ __all__ = [
     "Replaced",
     "Suspect",
     "Unknown",
+    "changed",
 ]
-
-SCHEMA_VERSION: Final = 1
-"""Of the stored shape of a record."""
 
 HISTORY_LIMIT: Final = 100
 """Attempts that a record keeps; a policy may allow no more of them in one generation."""
@@ -60,33 +54,6 @@ NO_MARKS: Final[Marks] = {}
 
 _REPLACED: Final = 16
 """Replaced payloads that a record remembers."""
-
-
-class ClaimState(StrEnum):
-    """Where the work on a message stands."""
-
-    FREE = "free"
-    """Nobody works on it, and anybody may."""
-    CLAIMED = "claimed"
-    """Somebody works on it and has not begun to send."""
-    SENDING = "sending"
-    """Somebody has begun to send."""
-    WAITING = "waiting"
-    """A retry is due at `not_before`."""
-    UNKNOWN = "unknown"
-    """It may have been sent; to be verified from `not_before` on. With a lease: somebody verifies."""
-    DONE = "done"
-    """Settled for good."""
-
-
-@attrs.frozen
-class Counters:
-    """How often what happened in this generation; only `failed` and `crashed` count against limits."""
-
-    started: int = 0
-    failed: int = 0
-    crashed: int = 0
-    interrupted: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -118,152 +85,6 @@ class ReopenTerms:
     """Of payloads that must not be sent any more."""
     not_sent: bool = False
     """Whether somebody has made sure that it was not sent, where nobody knew."""
-
-
-@attrs.frozen(kw_only=True, slots=False)  # with a dictionary it is copied at a tenth of the cost
-class ClaimRecord:
-    """Everything that decisions about one message rest on."""
-
-    key: str
-    state: ClaimState = ClaimState.FREE
-    seq: int = 0
-    """Grows with every change but a renewal, and never restarts: version and fencing token in one."""
-    lease: Lease | None = None
-    generation: int = 1
-    fingerprint: str | None = None
-    opened_at: datetime
-    """When this generation was first claimed."""
-    not_before: datetime | None = None
-    disposition: DispositionKind | None = None
-    reason: DeadLetterReason | None = None
-    dead_letter_id: str | None = None
-    """The letter that exists, or is to exist, for this message."""
-    provider: str | None = None
-    provider_id: str | None = None
-    settled_at: datetime | None = None
-    counters: Counters = Counters()
-    checks: int = 0
-    """Verifications in a row that could not tell."""
-    note: str = ""
-    """The latest decision in one sentence."""
-    is_unsure: bool = False
-    """Settled without having been sent, and without knowing that it was not."""
-    result: str | None = None
-    """What the call gave, packed as JSON, where that is kept."""
-    redriven_from: str | None = None
-    """The letter from which this generation was put back into circulation."""
-    replaced: tuple[str, ...] = ()
-    """The fingerprints of payloads that edited ones have replaced: copies of them are never worked on again."""
-    attempts: tuple[Attempt, ...] = ()
-    schema_version: int = SCHEMA_VERSION
-    """Of the shape it was written in; what a newer retrykit wrote keeps its number."""
-    extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], hash=False)
-    """Fields that this version does not know, kept as they came."""
-
-    @property
-    def is_call(self) -> bool:
-        """Whether it is of a guarded call, by its key: nobody finds out about it but who calls again, or says what became of it."""
-        return self.key.startswith(CALL_MARK)
-
-    @property
-    def tries(self) -> tuple[Attempt, ...]:
-        """The failed and crashed tries of this generation, oldest first."""
-        return tuple(attempt for attempt in self.attempts if attempt.generation == self.generation)
-
-    @property
-    def failure(self) -> Failure | None:
-        """The latest failure, or None."""
-        return self.attempts[-1].failure if self.attempts else None
-
-    def age(self, now: datetime) -> float:
-        """Return the seconds since the first failed try of this generation; 0 when there is none."""
-        tries = self.tries
-        return max(0.0, (now - tries[0].failed_at).total_seconds()) if tries else 0.0
-
-    def crashes_since(self, instant: datetime) -> int:
-        """Return how many tries of this generation crashed after `instant`."""
-        if not self.attempts:  # as mostly
-            return 0
-        return sum(is_crash(attempt) and attempt.failed_at > instant for attempt in self.tries)
-
-    def to_dict(self) -> dict[str, JSON]:
-        """Return the record as JSON values, instants in epoch milliseconds."""
-        lease = self.lease
-        return {
-            **self.extra,
-            "schema_version": self.schema_version,
-            "key": self.key,
-            "state": self.state.value,
-            "seq": self.seq,
-            "lease": None if lease is None else _packed(lease),
-            "generation": self.generation,
-            "fingerprint": self.fingerprint,
-            "opened_at": to_millis(self.opened_at),
-            "not_before": None if self.not_before is None else to_millis(self.not_before),
-            "disposition": self.disposition,
-            "reason": self.reason,
-            "dead_letter_id": self.dead_letter_id,
-            "provider": self.provider,
-            "provider_id": self.provider_id,
-            "settled_at": None if self.settled_at is None else to_millis(self.settled_at),
-            "counters": list(attrs.astuple(self.counters)),
-            "checks": self.checks,
-            "note": self.note,
-            "is_unsure": self.is_unsure,
-            **({} if self.result is None else {"result": self.result}),
-            **({} if self.redriven_from is None else {"redriven_from": self.redriven_from}),
-            **({"replaced": list(self.replaced)} if self.replaced else {}),
-            "attempts": [attempt.to_dict() for attempt in self.attempts],
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, JSON]) -> ClaimRecord:
-        """Make a record of what `to_dict` gave."""
-        rest = dict(fields)
-        lease = cast("list[str | int | None] | None", rest.pop("lease"))
-        disposition, reason = rest.pop("disposition"), rest.pop("reason")
-        attempts = cast("list[dict[str, JSON]]", rest.pop("attempts"))
-        plain = {name: rest.pop(name) for name in _PLAIN}
-        return cls(
-            state=ClaimState(cast("str", rest.pop("state"))),
-            lease=None if lease is None else _unpacked(*lease),  # type: ignore[arg-type]
-            opened_at=from_millis(cast("int", rest.pop("opened_at"))),
-            not_before=_instant(rest.pop("not_before")),
-            settled_at=_instant(rest.pop("settled_at")),
-            disposition=None if disposition is None else DispositionKind(cast("str", disposition)),
-            reason=None if reason is None else DeadLetterReason(cast("str", reason)),
-            counters=Counters(*cast("list[int]", rest.pop("counters"))),
-            attempts=tuple(Attempt.from_dict(attempt) for attempt in attempts),
-            result=cast("str | None", rest.pop("result", None)),
-            redriven_from=cast("str | None", rest.pop("redriven_from", None)),
-            replaced=tuple(cast("list[str]", rest.pop("replaced", []))),
-            **plain,  # type: ignore[arg-type]
-            extra=rest,
-        )
-
-
-_PLAIN = (
-    "schema_version key seq generation fingerprint dead_letter_id provider provider_id checks note is_unsure".split()
-)
-
-
-def _packed(lease: Lease) -> list[JSON]:
-    granted_at = None if lease.granted_at is None else to_millis(lease.granted_at)
-    packed: list[JSON] = [lease.owner, lease.token, to_millis(lease.deadline), granted_at, lease.lost]
-    while packed[-1] is None:
-        packed.pop()
-    return packed
-
-
-def _unpacked(
-    owner: str, token: int, deadline: int, granted_at: int | None = None, lost: str | None = None, *_: JSON
-) -> Lease:
-    """Return a lease as it was packed: by this version, by one before that kept less, or by a newer one."""
-    return Lease(str(owner), int(token), from_millis(int(deadline)), _instant(granted_at), lost)
-
-
-def _instant(millis: JSON) -> datetime | None:
-    return None if millis is None else from_millis(cast("int", millis))
 
 
 @attrs.frozen
@@ -325,14 +146,6 @@ ClaimAnswer: TypeAlias = Claimed | NotDue | InProgress | Unknown | Done | Replac
 """What a claim is answered; match on it."""
 
 
-def _changed(record: ClaimRecord, **changes: object) -> ClaimRecord:
-    """Return the record with some fields changed; what `attrs.evolve` does, without its checks, of which there are none here."""
-    new = object.__new__(ClaimRecord)
-    new.__dict__.update(record.__dict__)
-    new.__dict__.update(changes)
-    return new
-
-
 def take(
     record: ClaimRecord | None,
     key: str,
@@ -379,11 +192,11 @@ def take(
         return record, Done(record, convicted=True)
     if not terms.suspects and _is_suspect(record, terms, now):
         if record is not held:  # its holder is out, and finds that out
-            record = _changed(record, seq=record.seq + 1)
+            record = changed(record, seq=record.seq + 1)
         return record, Suspect(record)
-    counters = attrs.evolve(record.counters, started=record.counters.started + 1)
+    counters = record.counters.plus(started=1)
     state = ClaimState.SENDING if terms.sending else ClaimState.CLAIMED
-    record = _changed(_hold(record, state, owner, lease, now), counters=counters)
+    record = changed(_hold(record, state, owner, lease, now), counters=counters)
     return record, _claimed(record, terms, now)
 
 
@@ -394,7 +207,7 @@ def _taken(
     if lease.owner == owner and (record.state is not ClaimState.SENDING or terms.sending):
         return record, Unknown(record) if record.state is ClaimState.UNKNOWN else _claimed(record, terms, now)
     if terms.lost is not None and lease.lost is None:  # it ends later, and whoever sees that may not know how
-        record = _changed(record, lease=attrs.evolve(lease, lost=terms.lost))
+        record = changed(record, lease=attrs.evolve(lease, lost=terms.lost))
     return record, InProgress(record, lease.deadline)
 
 
@@ -446,7 +259,7 @@ def _found_out_from(record: ClaimRecord) -> datetime | None:
 def _hold(record: ClaimRecord, state: ClaimState, owner: str, lease: float, now: datetime) -> ClaimRecord:
     seq = record.seq + 1
     hold = Lease(owner, seq, later(now, lease), granted_at=now)
-    return _changed(record, state=state, seq=seq, lease=hold, not_before=None)
+    return changed(record, state=state, seq=seq, lease=hold, not_before=None)
 
 
 def _without_lapsed_holder(record: ClaimRecord, now: datetime, *, lost: str | None = None) -> ClaimRecord:
@@ -455,26 +268,26 @@ def _without_lapsed_holder(record: ClaimRecord, now: datetime, *, lost: str | No
     if lease is None:
         return record
     if record.state is ClaimState.UNKNOWN:  # it only asked; nothing was tried
-        return _changed(record, lease=None)
+        return changed(record, lease=None)
     sending = record.state is ClaimState.SENDING
     failure = lost_worker(attrs.evolve(lease, lost=lease.lost or lost), sending=sending)
     action = Action.VERIFY if sending else Action.RETRY
     attempt = _attempt(record, failure, action, 0.0, "the worker was lost", min(lease.deadline, now), lease.owner)
-    return _changed(
+    return changed(
         record,
         state=ClaimState.UNKNOWN if sending else ClaimState.FREE,
         lease=None,
         attempts=(*record.attempts, attrs.evolve(attempt, started_at=lease.granted_at))[-HISTORY_LIMIT:],
-        counters=attrs.evolve(record.counters, crashed=record.counters.crashed + 1),
+        counters=record.counters.plus(crashed=1),
     )
 
 
 def _convict(record: ClaimRecord, failure: Failure, now: datetime) -> ClaimRecord:
     note = "poison message, quarantined unprocessed"
     attempt = _attempt(record, failure, Action.DEAD_LETTER, 0.0, note, now, None)
-    record = _changed(record, note=note)
+    record = changed(record, note=note)
     dead = _done(record, DispositionKind.DEAD_LETTERED, DeadLetterReason.POISON_MESSAGE, letter=True)
-    return _changed(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
+    return changed(dead, attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:], settled_at=now)
 
 
 def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
@@ -482,7 +295,7 @@ def begin_send(record: ClaimRecord | None, token: int, *, lease: float, now: dat
     if record is None or record.state not in (ClaimState.CLAIMED, ClaimState.SENDING):
         return None
     renewed = renew(record, token, lease=lease, now=now)
-    return None if renewed is None else _changed(renewed, state=ClaimState.SENDING)
+    return None if renewed is None else changed(renewed, state=ClaimState.SENDING)
 
 
 def renew(record: ClaimRecord | None, token: int, *, lease: float, now: datetime) -> ClaimRecord | None:
@@ -492,7 +305,7 @@ def renew(record: ClaimRecord | None, token: int, *, lease: float, now: datetime
     """
     if record is None or record.seq != token or record.lease is None:
         return None
-    return _changed(record, lease=record.lease.renewed(now, lease))
+    return changed(record, lease=record.lease.renewed(now, lease))
 
 
 def write(
@@ -506,12 +319,12 @@ def write(
         return None
     if stored.seq == token and stored.lease is not None:
         waits = settled.state in (ClaimState.WAITING, ClaimState.UNKNOWN)
-        return _changed(
+        return changed(
             settled,
             not_before=later(now, delay) if waits else None,
             settled_at=now if settled.state is ClaimState.DONE else None,
         )
-    same = _changed(settled, not_before=stored.not_before, settled_at=stored.settled_at)
+    same = changed(settled, not_before=stored.not_before, settled_at=stored.settled_at)
     return stored if stored == same else None
 
 
@@ -525,9 +338,9 @@ def confirm(
     if record is None:
         record = ClaimRecord(key=key, opened_at=now)
     if record.disposition is not DispositionKind.SENT:
-        return _changed(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
-    known = _changed(record, provider=record.provider or provider, provider_id=record.provider_id or provider_id)
-    return record if known == record else _changed(known, seq=record.seq + 1)
+        return changed(sent(record, provider=provider, provider_id=provider_id), settled_at=now)
+    known = changed(record, provider=record.provider or provider, provider_id=record.provider_id or provider_id)
+    return record if known == record else changed(known, seq=record.seq + 1)
 
 
 def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecord:
@@ -543,8 +356,8 @@ def cancel(record: ClaimRecord | None, key: str, *, now: datetime) -> ClaimRecor
         record = _without_lapsed_holder(record, now)
     if record.state not in (ClaimState.FREE, ClaimState.WAITING):
         return record
-    record = _changed(record, note="cancelled by the application")
-    return _changed(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
+    record = changed(record, note="cancelled by the application")
+    return changed(_done(record, DispositionKind.DISCARDED, None, letter=False), settled_at=now)
 
 
 def reopen(record: ClaimRecord | None, key: str, terms: ReopenTerms, *, now: datetime) -> ClaimRecord:
@@ -589,24 +402,24 @@ def sent(
     record: ClaimRecord, *, provider: str | None = None, provider_id: str | None = None, result: str | None = None
 ) -> ClaimRecord:
     """Return the record after the provider accepted the message; `result` is what the call gave, packed."""
-    done = _done(_changed(record, note="", is_unsure=False), DispositionKind.SENT, None, letter=False)
-    return _changed(done, provider=provider, provider_id=provider_id, result=result)
+    done = _done(changed(record, note="", is_unsure=False), DispositionKind.SENT, None, letter=False)
+    return changed(done, provider=provider, provider_id=provider_id, result=result)
 
 
 def released(record: ClaimRecord, failure: Failure, *, failed_at: datetime) -> ClaimRecord:
     """Return the record after a try that had no effect, and that anybody may repeat at once."""
     decision = Decision(Action.RETRY, 0.0, f"{failure.error_class}, nothing was done")
-    return _changed(failed(record, failure, decision, failed_at=failed_at), state=ClaimState.FREE)
+    return changed(failed(record, failure, decision, failed_at=failed_at), state=ClaimState.FREE)
 
 
 def failed(record: ClaimRecord, failure: Failure, decision: Decision, *, failed_at: datetime) -> ClaimRecord:
     """Return the record after a failed try and the decision on it."""
     worker = record.lease.owner if record.lease else None
     attempt = _attempt(record, failure, decision.action, decision.delay, decision.reason, failed_at, worker)
-    record = _changed(
+    record = changed(
         record,
         attempts=(*record.attempts, attempt)[-HISTORY_LIMIT:],
-        counters=attrs.evolve(record.counters, failed=record.counters.failed + 1),
+        counters=record.counters.plus(failed=1),
     )
     return decided(record, decision, is_unsure=failure.outcome is Outcome.UNKNOWN)
 
@@ -619,22 +432,22 @@ def decided(record: ClaimRecord, decision: Decision, *, is_unsure: bool = False)
         decision: what is to be done.
         is_unsure: whether the message may have been sent, for all that is known.
     """
-    record = _changed(record, note=decision.reason)
+    record = changed(record, note=decision.reason)
     if decision.action is Action.RETRY:
         return _let_go(record, ClaimState.WAITING)
     if decision.action is Action.VERIFY:
         return _let_go(record, ClaimState.UNKNOWN, checks=record.checks + (record.state is ClaimState.UNKNOWN))
     letter = decision.action is not Action.MARK_BOUNCED or decision.audit
     settled = _done(record, DISPOSITIONS[decision.action], decision.dead_letter_reason, letter=letter)
-    return _changed(settled, is_unsure=is_unsure)
+    return changed(settled, is_unsure=is_unsure)
 
 
 def interrupted(record: ClaimRecord) -> ClaimRecord:
     """Return the record after its holder was told to stop: free again before the send, else unknown; no try either way."""
-    counters = attrs.evolve(record.counters, interrupted=record.counters.interrupted + 1)
+    counters = record.counters.plus(interrupted=1)
     state = ClaimState.FREE if record.state is ClaimState.CLAIMED else ClaimState.UNKNOWN
     given_back = _let_go(record, state, checks=record.checks)
-    return _changed(given_back, counters=counters, note="the worker was interrupted")
+    return changed(given_back, counters=counters, note="the worker was interrupted")
 
 
 DISPOSITIONS: Final = {
@@ -650,11 +463,11 @@ def _done(
     record: ClaimRecord, disposition: DispositionKind, reason: DeadLetterReason | None, *, letter: bool
 ) -> ClaimRecord:
     letter_id = dead_letter_id(record.key, record.generation) if letter else record.dead_letter_id
-    return _changed(_let_go(record, ClaimState.DONE), disposition=disposition, reason=reason, dead_letter_id=letter_id)
+    return changed(_let_go(record, ClaimState.DONE), disposition=disposition, reason=reason, dead_letter_id=letter_id)
 
 
 def _let_go(record: ClaimRecord, state: ClaimState, *, checks: int = 0) -> ClaimRecord:
-    return _changed(record, state=state, seq=record.seq + 1, lease=None, not_before=None, checks=checks)
+    return changed(record, state=state, seq=record.seq + 1, lease=None, not_before=None, checks=checks)
 
 
 def _attempt(

@@ -26,7 +26,7 @@ from ..message import CALL_MARK, Message
 from ..times import Duration, plain, seconds
 
 if TYPE_CHECKING:
-    from .claim import ClaimRecord
+    from .claim_record import ClaimRecord
 
 __all__ = [
     "MARKS_KEPT",

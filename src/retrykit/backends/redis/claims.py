@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
-import attrs
-
 from ... import codec
 from ...decision import DispositionKind
 from ...machines import claim as machine
@@ -152,9 +150,9 @@ class Claims:
         return None if raw is None else _read(key, raw)
 
     def _settle(self, record: ClaimRecord, token: int, delay: float) -> Flow[ClaimRecord | None]:
-        failed = attrs.evolve(record.counters, failed=record.counters.failed - 1)
         is_sent = record.disposition is DispositionKind.SENT
-        if not is_sent and writes_marks(record, attrs.evolve(record, counters=failed), record.opened_at):
+        before_it = machine.changed(record, counters=record.counters.plus(failed=-1))
+        if not is_sent and writes_marks(record, before_it, record.opened_at):
 
             def write(before: ClaimRecord | None, now: datetime) -> tuple[ClaimRecord | None, ClaimRecord | None]:
                 after = machine.write(before, record, token, delay=delay, now=now)
@@ -177,7 +175,7 @@ class Claims:
         now = from_millis(at)
         if seen == 1:
             done = now if record.state is ClaimState.DONE else None
-            return attrs.evolve(record, not_before=later(now, delay) if waits else None, settled_at=done)
+            return machine.changed(record, not_before=later(now, delay) if waits else None, settled_at=done)
         return machine.write(_read(record.key, seen), record, token, delay=delay, now=now)
 
     def _confirm(self, key: str, provider: str | None, provider_id: str | None) -> Flow[ClaimRecord]:
