@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrykit.classification import ErrorClassifier, Rule, SmtpReply, TaggedError, stage, tag
-from retrykit.classification.classifier import MAX_DEPTH, MAX_EXCEPTIONS
+from retrykit.classification.chains import MAX_DEPTH, MAX_EXCEPTIONS
 from retrykit.decision import Action, Decision
 from retrykit.errors import ConfigurationError, RetryLater
 from retrykit.failure import ErrorClass, ErrorGroup, Failure, Outcome

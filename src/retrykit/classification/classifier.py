@@ -19,7 +19,7 @@ several attempts, when an earlier one may have had its effect.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import attrs
@@ -29,6 +29,7 @@ from ..errors import CallRefusedError, ConfigurationError, RetryLater
 from ..events import Listener
 from ..failure import ErrorClass, ErrorGroup, Failure, Outcome
 from .answers import Answer, answer_of, event_answer
+from .chains import MAX_DEPTH, Place, Walk, chain, is_any_unsure
 from .enhanced_codes import FOR_NOW
 from .exceptions import phase_of, provider_of, refusals_of, text_of, wrapped_by
 from .explanation import Explanation
@@ -39,22 +40,17 @@ from .mailbox_providers import MAILBOX_CODES, mailbox_codes
 from .provider_event import EventKind, ProviderEvent
 from .rules import CodeTable, Evidence, Rule, RuleList, Scope, Signal, Tried, first_of
 from .smtp import SmtpReply, asked_delay
-from .tags import MARKS, is_unsure, stages_of, tag_of
+from .tags import MARKS, tag_of
 from .unknown_codes import UnknownCodes
 
 __all__ = ["ErrorClassifier"]
 
 MAX_MESSAGE: Final = 2_000
 """Characters of a message that a failure keeps."""
-MAX_DEPTH: Final = 32
-"""Exceptions along one chain, groups included, that are looked at."""
-MAX_EXCEPTIONS: Final = 256
-"""Exceptions in all that are looked at for one answer."""
 
 _Group: TypeAlias = BaseExceptionGroup[BaseException]
 _MARKS: Final = MARKS | {"provider", "smtp_phase"}
 """What may be written on an exception to say more than its type."""
-_BEFORE_SEND: Final = frozenset({"parse", "validate", "render"})
 _BEFORE_DATA: Final = frozenset({"connect", "ehlo", "auth", "mail", "rcpt"})
 _REFUSALS: Final = frozenset(
     {
@@ -80,40 +76,6 @@ STAGE_RULES: Final = (
 
 _BY_STAGE: Final = {rule.stages[0]: rule for rule in STAGE_RULES}
 _UNKNOWN: Final = Rule("unknown", ErrorClass.UNKNOWN, predicate=lambda _: True)
-
-
-@attrs.frozen
-class _Place:
-    """Where a failure happened."""
-
-    provider: str | None
-    stages: tuple[str, ...]
-    """Innermost first."""
-    tried: list[Tried] | None = None
-    """Where to note the rules that are asked."""
-
-    @property
-    def stage(self) -> str | None:
-        return self.stages[0] if self.stages else None
-
-    @property
-    def may_have_sent(self) -> bool:
-        """Whether the side effect can have begun: in `send`, inside of it, or where nobody says."""
-        return not self.stages or (self.stages[0] not in _BEFORE_SEND and "send" in self.stages)
-
-    def within(self, error: BaseException) -> _Place:
-        """Return the place with the stages that `error` is marked with."""
-        marks = stages_of(error)
-        return attrs.evolve(self, stages=(*marks, *self.stages)) if marks else self
-
-
-@attrs.define
-class _Walk:
-    """What was looked at so far for one answer."""
-
-    path: dict[int, None] = attrs.field(factory=dict[int, None])
-    """Identities of the exceptions from the outermost to the one looked at, in order: meeting one again is a cycle."""
-    left: int = MAX_EXCEPTIONS
 
 
 class _ApiTables(NamedTuple):
@@ -251,7 +213,7 @@ class ErrorClassifier:
         self, signal: Signal, provider: str | None, stage: str | None, tried: list[Tried] | None = None
     ) -> Failure:
         provider = provider_of(signal) or (self.provider if provider is None else provider)
-        place = _Place(provider, () if stage is None else (stage,), tried)
+        place = Place(provider, () if stage is None else (stage,), tried)
         if isinstance(signal, SmtpReply):
             return self._of_reply(signal, signal, None, place)
         if isinstance(signal, HttpReply):
@@ -266,12 +228,12 @@ class ErrorClassifier:
             raise ConfigurationError(
                 f"{type(signal).__qualname__} is a cancellation, not a failure; catch Exception, and let it pass"
             )
-        failure = self._of_chain(signal, place, _Walk())
+        failure = self._of_chain(signal, place, Walk())
         if failure is None:
             failure = self._unrecognised(signal, place)
             if failure.error_class == ErrorClass.UNKNOWN:
                 self._unknown.met(failure, failure.error_code)
-        if failure.outcome is not Outcome.UNKNOWN and place.within(signal).may_have_sent and _is_unsure(signal):
+        if failure.outcome is not Outcome.UNKNOWN and place.within(signal).may_have_sent and is_any_unsure(signal):
             failure = attrs.evolve(failure, outcome=Outcome.UNKNOWN)
         if (
             failure.frame is None and signal.__traceback__ is not None
@@ -292,7 +254,9 @@ class ErrorClassifier:
             if each.attribute is None or each.has_attribute(error):
                 rule = each
                 break
-        if (error.__cause__ is not None or error.__context__ is not None) and (rule is _UNKNOWN or _is_unsure(error)):
+        if (error.__cause__ is not None or error.__context__ is not None) and (
+            rule is _UNKNOWN or is_any_unsure(error)
+        ):
             return None
         text = text_of(error)
         if provider is None:
@@ -322,12 +286,12 @@ class ErrorClassifier:
             self._unknown.met(failure, kind.code)
         return failure
 
-    def _of_chain(self, outermost: BaseException, outer: _Place, walk: _Walk) -> Failure | None:
+    def _of_chain(self, outermost: BaseException, outer: Place, walk: Walk) -> Failure | None:
         """Return the answer of the first exception of a chain that is recognised, or None."""
         place = outer.within(outermost)
         on_path = len(walk.path)
         try:
-            for error, is_implicit in _chain(outermost):
+            for error, is_implicit in chain(outermost):
                 if id(error) in walk.path or len(walk.path) >= MAX_DEPTH or walk.left <= 0:
                     break
                 walk.path[id(error)] = None
@@ -341,7 +305,7 @@ class ErrorClassifier:
             while len(walk.path) > on_path:
                 walk.path.popitem()
 
-    def _of_one(self, error: BaseException, place: _Place, walk: _Walk) -> Failure | None:
+    def _of_one(self, error: BaseException, place: Place, walk: Walk) -> Failure | None:
         """Return the answer of one exception without those behind it, or None where nothing recognises it."""
         kind = self._kinds.of(type(error))
         if kind.is_cancellation:
@@ -367,7 +331,7 @@ class ErrorClassifier:
             retry_after=base.retry_after if said.retry_after is None else said.retry_after,
         )
 
-    def _of_type(self, error: BaseException, kind: Kind, place: _Place, walk: _Walk) -> Failure | None:
+    def _of_type(self, error: BaseException, kind: Kind, place: Place, walk: Walk) -> Failure | None:
         evidence = _evidence(error, kind, place)
         own = self._own.first(evidence)
         if own is None and isinstance(error, BaseExceptionGroup):
@@ -386,7 +350,7 @@ class ErrorClassifier:
             built_in = _BY_STAGE.get(place.stage or "", built_in)
         return self._failure(built_in, evidence, place, kind.code)
 
-    def _of_group(self, group: _Group, place: _Place, walk: _Walk) -> Failure | None:
+    def _of_group(self, group: _Group, place: Place, walk: Walk) -> Failure | None:
         """Return the answer of the first recognised member; what any of them may have done counts for all."""
         first: Failure | None = None
         is_certain = True
@@ -398,7 +362,7 @@ class ErrorClassifier:
             is_certain &= (failure or self._unrecognised(member, place)).outcome is not Outcome.UNKNOWN
         return first if first is None or is_certain else attrs.evolve(first, outcome=Outcome.UNKNOWN)
 
-    def _of_replies(self, error: BaseException, kind: Kind, place: _Place) -> Failure | None:
+    def _of_replies(self, error: BaseException, kind: Kind, place: Place) -> Failure | None:
         """Return the answer of the reply that an exception carries; of several, the first that may heal, or the first."""
         failures = [
             self._of_reply(reply, error, kind, place)
@@ -408,7 +372,7 @@ class ErrorClassifier:
         ]
         return next((failure for failure in failures if failure.group in _TEMPORARY), failures[0] if failures else None)
 
-    def _of_http(self, reply: HttpReply, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
+    def _of_http(self, reply: HttpReply, signal: Signal, kind: Kind | None, place: Place) -> Failure:
         """Return the answer to an HTTP answer, whether it came by itself or in an exception."""
         answer = answer_of(reply, place.provider)
         scope = Scope(code=reply.status, provider=place.provider, stage=place.stage, protocol="http")
@@ -420,7 +384,7 @@ class ErrorClassifier:
         is_throttled = failure.group is ErrorGroup.THROTTLING
         return attrs.evolve(failure, retry_after=wait_of(reply, current_clock().now(), throttled=is_throttled))
 
-    def _of_event(self, event: ProviderEvent, place: _Place) -> Failure:
+    def _of_event(self, event: ProviderEvent, place: Place) -> Failure:
         answer = event_answer(event)
         code = None if event.reply is None else event.reply.code
         scope = Scope(code=code, provider=place.provider or event.provider, stage=place.stage, protocol="event")
@@ -429,7 +393,7 @@ class ErrorClassifier:
             return failure
         return attrs.evolve(failure, outcome=Outcome.UNKNOWN)  # the provider goes on trying
 
-    def _of_answer(self, answer: Answer, scope: Scope, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
+    def _of_answer(self, answer: Answer, scope: Scope, signal: Signal, kind: Kind | None, place: Place) -> Failure:
         """Ask in order: the application, certain codes, what a mail server said, words, vague codes, the last resort."""
         quoted = answer.reply
         if quoted is not None:
@@ -472,7 +436,7 @@ class ErrorClassifier:
             return self._smtp.first(evidence)
         return rule
 
-    def _of_reply(self, reply: SmtpReply, signal: Signal, kind: Kind | None, place: _Place) -> Failure:
+    def _of_reply(self, reply: SmtpReply, signal: Signal, kind: Kind | None, place: Place) -> Failure:
         scope = Scope(reply.code, reply.enhanced_code, reply.phase, place.provider, place.stage, "smtp")
         names = kind.names if kind else ()
         evidence = Evidence(signal, scope, reply.text, names, mailbox_codes(reply.text), place.tried)
@@ -492,7 +456,7 @@ class ErrorClassifier:
             self._unknown.met(failure, failure.enhanced_code or failure.error_code)
         return failure
 
-    def _unrecognised(self, error: BaseException, outer: _Place) -> Failure:
+    def _unrecognised(self, error: BaseException, outer: Place) -> Failure:
         kind = self._kinds.of(type(error))
         place = outer.within(error)
         return self._failure(
@@ -503,7 +467,7 @@ class ErrorClassifier:
         self,
         rule: Rule,
         evidence: Evidence,
-        place: _Place,
+        place: Place,
         error_code: str | None,
         outcome: Outcome | None = None,
         retry_after: float | None = None,
@@ -562,35 +526,9 @@ def _outcome_of(error_class: ErrorClass) -> Outcome:
     return Outcome.REJECTED if error_class.group in _REFUSALS else Outcome.UNKNOWN
 
 
-def _evidence(error: BaseException, kind: Kind, place: _Place) -> Evidence:
+def _evidence(error: BaseException, kind: Kind, place: Place) -> Evidence:
     scope = Scope(phase=phase_of(error), provider=place.provider, stage=place.stage)
     return Evidence(error, scope, text_of(error), kind.names, (), place.tried)
-
-
-def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """Give an exception and those behind it, with whether an implicit `__context__` lies on the way; may be endless."""
-    is_implicit = False
-    behind: BaseException | None = error
-    while behind is not None:
-        yield behind, is_implicit
-        if behind.__cause__ is not None:
-            behind = behind.__cause__
-        elif behind.__suppress_context__:
-            behind = None
-        else:
-            behind, is_implicit = behind.__context__, True
-
-
-def _is_unsure(error: BaseException) -> bool:
-    """Tell whether the last of several attempts was marked, of which an earlier one may have had its effect."""
-    behind: BaseException | None = error
-    for _ in range(MAX_DEPTH):  # as `_chain` goes, at a third of its cost
-        if behind is None:
-            return False
-        if is_unsure(behind):
-            return True
-        behind = behind.__cause__ or (None if behind.__suppress_context__ else behind.__context__)
-    return False
 
 
 def _bounded(text: str) -> str:
