@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
-import threading
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import hypothesis
 import pytest
 
 from tests import capabilities
+from tests.measuring import Measuring
 
 SOAK = os.environ.get("RETRYKIT_SOAK") == "1"
 
@@ -37,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "unmeasured: goes over and over what other tests cover; coverage would take longer than the test"
     )
+    config.pluginmanager.register(Measuring())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,21 +46,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let coverage rest while a test runs that is marked so."""
-    tracers = sys.gettrace(), threading.gettrace()
-    if not item.get_closest_marker("unmeasured") or not type(tracers[0]).__module__.startswith("coverage"):
-        return (yield)
-    sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]
-    try:
-        return (yield)
-    finally:
-        threading.settrace(tracers[1])  # type: ignore[arg-type]
-        sys.settrace(tracers[0])
 
 
 def pytest_report_header() -> str:

@@ -112,7 +112,9 @@ def _is_ok(reply: HttpReply) -> bool:
 
 def _is_phrase(words: str, reply: HttpReply) -> bool:
     """Tell whether words only repeat the status ("Not Found"): then it is the status that speaks."""
-    said = " ".join(words.casefold().split()).strip(" .!").removeprefix("request-")  # 414 was "Request-URI Too Long" once
+    said = (
+        " ".join(words.casefold().split()).strip(" .!").removeprefix("request-")
+    )  # 414 was "Request-URI Too Long" once
     return bool(said) and reply.status in _PHRASES and _PHRASES[reply.status].endswith(said)
 
 

@@ -26,6 +26,8 @@ __all__ = ["HandlerCancelled", "Job", "TaskCrew", "ThreadCrew"]
 
 _GRACE: Final = 1.0
 """Seconds for which a handler may run on at least while its message cannot be failed."""
+_SILENCE: Final = 10.0
+"""Seconds after which nobody is trusted to look after claims any more: a store hangs, and handlers with it."""
 
 
 class HandlerCancelled(Exception):  # noqa: N818 - no error: nobody raises it
@@ -53,13 +55,18 @@ class Job:
         """Whether its handler is not waited for any more."""
         self.scope: Scope | None = None
 
-    def is_late(self, now: float, limit: float) -> bool:
+    def is_late(self, now: float, kept: float, limit: float) -> bool:
         """Tell whether its handler has run for longer than `limit` seconds, and its message has failed by that.
 
         A message that nobody could fail, since a store is down, has as long again: what is left to its handler would not be counted.
+        The time until `kept` counts, when claims were last looked after: where a process was held up, that comes first.
         """
-        over = -1.0 if self.began is None else now - self.began - limit
-        return over > (0.0 if self.entry.opened is None else max(limit, _GRACE))
+        if self.began is None:
+            return False
+        if self.entry.opened is None:
+            return now - self.began > limit
+        seen = kept if now - kept < _SILENCE else now
+        return seen - self.began > limit + max(limit, _GRACE)
 
 
 class ThreadCrew:
@@ -137,11 +144,11 @@ class ThreadCrew:
         except Empty:
             return taken
 
-    def leave_behind(self, limit: float) -> list[Job]:
-        """Return the jobs that have run for longer than `limit` seconds, and wait for them no more."""
+    def leave_behind(self, limit: float, kept: float) -> list[Job]:
+        """Return the jobs that have run for longer than `limit` seconds, as `Job.is_late` has it, and wait for them no more."""
         now = self._clock.monotonic()
         with self._lock:
-            late = [job for job in self._running if job.is_late(now, limit)]
+            late = [job for job in self._running if job.is_late(now, kept, limit)]
             for job in late:
                 job.is_left_behind = True
                 self._threads.discard(self._running.pop(job))
@@ -233,11 +240,11 @@ class TaskCrew:
         self._waiting.clear()
         return taken
 
-    def leave_behind(self, limit: float) -> list[Job]:
-        """Cancel the jobs that have run for longer than `limit` seconds; return those that have not ended as long after that."""
+    def leave_behind(self, limit: float, kept: float) -> list[Job]:
+        """Cancel the jobs that have run for longer than `limit` seconds, as `Job.is_late` has it; return those that have not ended as long after that."""
         now = self._clock.monotonic()
         for job in self._running:
-            if job.cancelled is None and job.is_late(now, limit):
+            if job.cancelled is None and job.is_late(now, kept, limit):
                 assert job.scope is not None, "it has begun"
                 job.cancelled = now
                 job.scope.cancel()

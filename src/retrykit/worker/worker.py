@@ -87,7 +87,7 @@ class _WorkerFlow:
         self._refusal: Final = Trouble("store", given, self.health)
         self._held: Final = dict[Job, None]()
         self._crew: ThreadCrew | TaskCrew | None = None
-        self._extended = self._clock.monotonic()
+        self._extended = self._kept = self._clock.monotonic()
         self._hanging = 0
         self._crash: BaseException | None = None
 
@@ -250,7 +250,7 @@ class _WorkerFlow:
             self._extended = now
             for job in tuple(self._held):
                 yield from self._tell_source("extend", job.delivery)
-        hanging = self._crew.leave_behind(self._limit + 2 * self._period)
+        hanging = self._crew.leave_behind(self._limit + 2 * self._period, self._kept)
         self._hanging += len(hanging)
         if self._hanging > self._spare:
             self.health.dead(str(WorkerStuckError(self._hanging, self._limit)))
@@ -269,10 +269,12 @@ class _WorkerFlow:
 
     def _keep(self) -> Steps[None]:
         """Look after the claims of what runs, once."""
+        began = self._clock.monotonic()
         try:
             yield from do(self._dispatcher.keep, time_limit=self._limit)
         except Exception:  # noqa: BLE001 - this goes on, whatever a listener or a policy does
             _log.exception("what is being handled could not be looked after, trying again")
+        self._kept = began
         self.health.beat("keeper")
 
     def _give_back(self) -> Steps[None]:
