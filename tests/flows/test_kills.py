@@ -11,6 +11,8 @@ import pytest
 
 from tests.flows.workshop import Workshop
 
+pytestmark = pytest.mark.unmeasured
+
 
 @pytest.mark.soak
 def test_workers_killed_at_random_every_message_ends_in_one_place(tmp_path: Path, scale: Callable[[int], int]) -> None:

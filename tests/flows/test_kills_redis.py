@@ -20,6 +20,8 @@ import redis
 from tests.flows.workshop import Workshop
 from tests.servers.valkey import Cluster, Server, free_port
 
+pytestmark = pytest.mark.unmeasured
+
 KINDS = ["valkey"]
 if is_present("redis-server"):  # its wheel is not made for every Python
     KINDS.append(pytest.param("redis", marks=pytest.mark.soak(only=True)))

@@ -17,6 +17,8 @@ from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.stores import ClaimRecord, ClaimState, DeadLetterQuery
 from tests.flows.kill_worker import ApplicationQueue
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 200.0
 """Seconds for which all may take; it ends as soon as all is settled."""

@@ -19,6 +19,8 @@ from retrykit.dead_letter_queue import DeadLetterQueue
 from retrykit.machines.redrive import RedriveState
 from tests.flows.test_redrive import TemplateError
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 """Seconds for which what is left may take when nobody is killed any more; it ends as soon as all is settled."""

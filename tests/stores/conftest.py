@@ -24,17 +24,34 @@ def pytest_collection_modifyitems(items):
     thread.
 
     Of PostgreSQL all random sequences; all of trio, for the same reason; and what is the same flow of statements as in the plain
-    synchronous suites: from asynchronous code all but cancellations and the suites in `_DRIVEN`, within transactions of the
+    synchronous suites: from asynchronous code all but cancellations and what `is_driven`, within transactions of the
     application's all but these, behind PgBouncer all; and what of the dead letters is added to the sums is once some of it, in soaks also all or none.
     """
     for item in items:
         if HERE in item.path.parents and is_for_soaks(item):
             item.add_marker(pytest.mark.soak(only=True))
-    for item in items:  # the memory store's suites measure themselves: what makes up examples, and what runs trio
-        is_suite = HERE in item.path.parents and hasattr(getattr(item, "cls", None), "make_store")
-        again = is_suite and item.path.name != "test_memory.py"
-        if again and (item.name.startswith("test_any_") or "trio" in item.name):
+    for item in items:
+        if HERE in item.path.parents and hasattr(getattr(item, "cls", None), "make_store") and not is_measured(item):
             item.add_marker("unmeasured")
+
+
+_MEASURED = ("test_memory.py", "test_sqlite.py", "test_redis.py", "test_postgres.py")
+"""Suites that measure the code of a backend, and of the suites themselves."""
+
+
+def is_measured(item):
+    """Tell whether coverage watches a test of a suite: others run the same code again, in another colour or on another server."""
+    if item.path.name == "test_memory.py":  # its suites measure themselves: what makes up examples, and what runs trio
+        return True
+    suite = item.cls.__name__
+    is_again = item.name.startswith("test_any_") or "trio" in item.name or "AddedUp" in suite
+    is_other_colour = suite.startswith("TestAsync") and not is_driven(item)
+    return item.path.name in _MEASURED and not is_again and not is_other_colour
+
+
+def is_driven(item):
+    """Tell whether a test is of a suite that runs each kind of flow: one statement, several, and changes that are tried again."""
+    return item.cls.__name__.endswith(("Retries", "Signals"))
 
 
 def is_for_soaks(item):
@@ -59,17 +76,13 @@ def is_for_soaks(item):
     return "process" in item.name and "trio" in item.name
 
 
-_DRIVEN = ("TestAsyncRetries", "TestAsyncSignals", "TestJoinedRetries", "TestJoinedSignals")
-"""Suites that run each kind of flow: one statement, several, and changes that are tried again."""
-
-
 def is_for_soaks_of_postgres(item):
     """Tell whether a test of the suites on PostgreSQL is left to a soak."""
     suite = item.cls.__name__
     if item.name.startswith("test_any_") or "[trio" in item.name or "AddedUp" in suite:
         return True
     if suite.startswith(("TestAsync", "TestJoined")):
-        return "process" in item.name or (suite not in _DRIVEN and "cancelled" not in item.name)
+        return "process" in item.name or (not is_driven(item) and "cancelled" not in item.name)
     return False
 
 
