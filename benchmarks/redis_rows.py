@@ -29,6 +29,7 @@ from retrykit.decision import DeadLetterReason
 from retrykit.failure import ErrorClass
 from retrykit.machines import claim as machine
 from retrykit.message import Message
+from retrykit.scheduler import RetryScheduler
 from retrykit.stores import Claimed, DeadLetterQuery
 
 BATCH = 100
@@ -100,11 +101,12 @@ class ByHand:
             self._add(pipe, message_id, NOW)
             pipe.execute()
 
-    def claim_and_ack(self) -> None:
-        """Take a batch and remove each message."""
+    def claim_and_ack(self, publish: Callable[[object], object] = bool) -> None:
+        """Take a batch, publish and remove each message."""
         token, ids, entries = self._claim_due(self._keys, [BATCH])
         due = [(each.decode(), json.loads(entry)) for each, entry in zip(ids, entries, strict=True)]
-        for message_id, _ in due:
+        for message_id, entry in due:
+            publish(entry)
             assert self._ack(self._keys, [message_id, token])
 
     def handle(self, key: str) -> None:
@@ -175,8 +177,16 @@ def timed(call: Callable[[], object]) -> float:
 
 def rounds_of(backend: RedisBackend, by_hand: ByHand, rounds: int) -> dict[str, Times]:
     """Time batches, ours and by hand in turns."""
-    works = ("schedule 100", "claim_due(100) and 100 acks", "claim, begin_send, settle of 100", "100 duplicates")
+    works = (
+        "schedule 100",
+        "claim_due(100) and 100 acks",
+        "100 republished",
+        "claim, begin_send, settle of 100",
+        "100 duplicates",
+    )
     found = {name: Times([], []) for name in works}
+    queue: list[object] = []
+    scheduler = RetryScheduler(backend, queue.append, batch=BATCH)
     for _ in range(rounds):
         names = [f"new-{next(NUMBERS)}" for _ in range(BATCH)]
         ours = [Message(name, BODY, ATTRIBUTES) for name in names]
@@ -186,6 +196,7 @@ def rounds_of(backend: RedisBackend, by_hand: ByHand, rounds: int) -> dict[str, 
                 lambda names=names: [by_hand.schedule(name) for name in names],  # type: ignore[misc]
             ),
             (lambda: claim_and_ack(backend), by_hand.claim_and_ack),
+            (scheduler.run_once, lambda: by_hand.claim_and_ack(queue.append)),
             (
                 lambda names=names: [handle(backend, name) for name in names],  # type: ignore[misc]
                 lambda names=names: [by_hand.handle(name) for name in names],  # type: ignore[misc]
@@ -195,9 +206,13 @@ def rounds_of(backend: RedisBackend, by_hand: ByHand, rounds: int) -> dict[str, 
                 lambda names=names: [by_hand.duplicate(name) for name in names],  # type: ignore[misc]
             ),
         )
-        for times, (own, hand) in zip(found.values(), pairs, strict=True):
+        for (name, times), (own, hand) in zip(found.items(), pairs, strict=True):
+            if name == "100 republished":  # they have to wait again before
+                pairs[0][0]()
+                pairs[0][1]()
             times.ours.append(timed(own))
             times.by_hand.append(timed(hand))
+    assert len(queue) == 2 * BATCH * rounds
     return found
 
 

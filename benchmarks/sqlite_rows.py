@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.message import Message
+from retrykit.scheduler import RetryScheduler
 
 BATCH = 100
 NOW = datetime.now(UTC)
@@ -130,9 +131,15 @@ def claim_and_ack(backend: SQLiteBackend) -> None:
 
 
 def queue_rounds(backend: SQLiteBackend, by_hand: ByHand, rounds: int) -> dict[str, Times]:
-    """Time a batch of schedules, and a batch that is claimed and acked, ours and by hand in turns."""
-    found = {"schedule 100": Times([], []), "claim_due(100) and 100 acks": Times([], [])}
-    schedule, claim = found.values()
+    """Time a batch that is scheduled, one that is claimed and acked, and one that goes back to a queue, ours and by hand in turns."""
+    found = {
+        "schedule 100": Times([], []),
+        "claim_due(100) and 100 acks": Times([], []),
+        "100 republished": Times([], []),
+    }
+    schedule, claim, republish = found.values()
+    queue: list[object] = []
+    scheduler = RetryScheduler(backend, queue.append, batch=BATCH)
     for _ in range(rounds):
         names = [f"new-{next(NUMBERS)}" for _ in range(BATCH)]
         ours = [Message(name, BODY, ATTRIBUTES) for name in names]
@@ -142,6 +149,9 @@ def queue_rounds(backend: SQLiteBackend, by_hand: ByHand, rounds: int) -> dict[s
         )
         claim.ours.append(timed(lambda: claim_and_ack(backend)))
         claim.by_hand.append(timed(lambda: by_hand.claim_and_ack(BATCH)))
+        republish.ours.append(timed(scheduler.run_once))
+        republish.by_hand.append(timed(lambda: queue.extend(by_hand.claim_and_ack(BATCH))))
+    assert len(queue) == 2 * BATCH * rounds
     return found
 
 
