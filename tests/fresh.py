@@ -11,9 +11,10 @@ import sys
 def run_fresh(program: str) -> object:
     """Run `program` in a new interpreter and return what it prints as JSON.
 
-    Coverage does not follow, since it would load modules itself; nor do Python's own environment variables.
+    Coverage does not follow, since it would load modules itself; nor do Python's own environment variables but the path.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTHON"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTHON"))}
+    environment = kept | {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False, env=environment
     )
