@@ -12,13 +12,13 @@ from typing import Final
 
 from ._steps import Steps, arun, do, is_async, run
 from .checks import check_limit
-from .clock import Clock, current_clock
+from .clock import Clock, SystemClock, current_clock
 from .errors import ConfigurationError, StoreError
 from .events import Listener, MessageRepublished, PublishFailed, emit, listeners_of
 from .exporters.logs import LOGGED
 from .lease import new_owner
 from .message import Message
-from .stores import AsyncBackend, AsyncRetryStore, Backend, RetryStore
+from .stores import AsyncBackend, Backend
 from .times import Duration, seconds
 
 __all__ = ["AsyncRetryScheduler", "RetryScheduler"]
@@ -32,7 +32,7 @@ class _SchedulerFlow:
 
     def __init__(
         self,
-        retries: RetryStore | AsyncRetryStore,
+        backend: Backend | AsyncBackend,
         publish: Callable[[Message], object],
         batch: int,
         lease: Duration,
@@ -40,7 +40,8 @@ class _SchedulerFlow:
         on_event: Iterable[Listener],
         clock: Clock | None,
     ) -> None:
-        self._retries = retries
+        self._retries = backend.retries
+        self._wait_for_due: Callable[[float], bool] | None = getattr(backend, "wait_for_due", None)
         self._publish = publish
         self._batch = check_limit(batch, "batch")
         self._lease = seconds(lease, "lease", positive=True)
@@ -82,11 +83,18 @@ class _SchedulerFlow:
         while not self._stopped:
             try:
                 published = yield from self._run_once()
+                is_over = published == self._batch or self._stopped or (yield from self._was_told())
             except StoreError as error:
                 _log_store_error(error)
-                published = 0  # whatever it held is due again when its lease ends
-            if published < self._batch and not self._stopped:
+                is_over = self._stopped  # whatever it held is due again when its lease ends
+            if not is_over:
                 yield from do(sleep, self._poll)
+
+    def _was_told(self) -> Steps[bool]:
+        """Let the backend wait, where it is told of what is due; return False at once where it is not, or where time is not the system's."""
+        if self._wait_for_due is None or not isinstance(self._time(), SystemClock):
+            return False
+        return (yield from do(self._wait_for_due, self._poll))
 
 
 def _log_store_error(error: StoreError) -> None:
@@ -103,7 +111,8 @@ class RetryScheduler(_SchedulerFlow):
         publish: puts a message into the application's own queue; when it raises, the message stays.
         batch: messages taken at once, >= 1.
         lease: for how long a batch is held, longer than publishing it takes.
-        poll: the pause when nothing is due.
+        poll: the pause when nothing is due, at the most. A backend with a method `wait_for_due`, such as PostgreSQL's, ends it once
+            something is.
         on_event: listeners. Default a `LogListener`.
         clock: where the time comes from; None: the clock in force.
 
@@ -124,7 +133,7 @@ class RetryScheduler(_SchedulerFlow):
     ) -> None:
         if is_async(publish):
             raise ConfigurationError(f"publish is the coroutine function {publish!r}; use AsyncRetryScheduler for it")
-        super().__init__(backend.retries, publish, batch, lease, poll, on_event, clock)
+        super().__init__(backend, publish, batch, lease, poll, on_event, clock)
 
     def run_once(self) -> int:
         """Republish one batch of due messages and return how many there were."""
@@ -149,7 +158,7 @@ class AsyncRetryScheduler(_SchedulerFlow):
         on_event: Iterable[Listener] = LOGGED,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(backend.retries, publish, batch, lease, poll, on_event, clock)
+        super().__init__(backend, publish, batch, lease, poll, on_event, clock)
 
     async def run_once(self) -> int:
         """Republish one batch of due messages and return how many there were."""

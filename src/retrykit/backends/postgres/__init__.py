@@ -34,6 +34,7 @@ from .redrives import Redrives
 from .retries import Retries
 from .signals import PostgresSignals
 from .statements import begin_of
+from .waking import told_if_due, told_if_due_async
 
 if TYPE_CHECKING:
     import psycopg
@@ -62,12 +63,17 @@ def _store(contract: Callable[[], S], operations: object, run: Callable[..., Any
 
 
 class _Stores:
-    """The seven stores, on whatever runs their operations."""
+    """The seven stores, on whatever runs their operations.
 
-    def __init__(self, run: Callable[..., Any], *, adds_up: bool) -> None:
+    Args:
+        run: runs one.
+        is_joined: whether that is within transactions of the application's, which nothing is added to that makes others wait.
+    """
+
+    def __init__(self, run: Callable[..., Any], *, is_joined: bool) -> None:
         self.claims: ClaimStore = _store(ClaimStore, Claims(), run)
-        self.retries: RetryStore = _store(RetryStore, Retries(), run)
-        self.dead_letters: DeadLetterStore = _store(DeadLetterStore, DeadLetters(adds_up=adds_up), run)
+        self.retries: RetryStore = _store(RetryStore, Retries(tells=not is_joined), run)
+        self.dead_letters: DeadLetterStore = _store(DeadLetterStore, DeadLetters(adds_up=not is_joined), run)
         self.deliveries: DeliveryStore = _store(DeliveryStore, Deliveries(), run)
         self.circuits: CircuitStore = _store(CircuitStore, Circuits(), run)
         self.redrives: RedriveStore = _store(RedriveStore, Redrives(), run)
@@ -77,10 +83,10 @@ class _Stores:
 class _AsyncStores:
     """The seven stores for asynchronous callers."""
 
-    def __init__(self, run: Callable[..., Any], *, adds_up: bool) -> None:
+    def __init__(self, run: Callable[..., Any], *, is_joined: bool) -> None:
         self.claims: AsyncClaimStore = _store(AsyncClaimStore, Claims(), run)
-        self.retries: AsyncRetryStore = _store(AsyncRetryStore, Retries(), run)
-        self.dead_letters: AsyncDeadLetterStore = _store(AsyncDeadLetterStore, DeadLetters(adds_up=adds_up), run)
+        self.retries: AsyncRetryStore = _store(AsyncRetryStore, Retries(tells=not is_joined), run)
+        self.dead_letters: AsyncDeadLetterStore = _store(AsyncDeadLetterStore, DeadLetters(adds_up=not is_joined), run)
         self.deliveries: AsyncDeliveryStore = _store(AsyncDeliveryStore, Deliveries(), run)
         self.circuits: AsyncCircuitStore = _store(AsyncCircuitStore, Circuits(), run)
         self.redrives: AsyncRedriveStore = _store(AsyncRedriveStore, Redrives(), run)
@@ -125,7 +131,7 @@ class PostgresBackend(_Stores):
         except BaseException:
             self.close()
             raise
-        super().__init__(self._database.run, adds_up=True)
+        super().__init__(self._database.run, is_joined=False)
 
     def using(self, connection: psycopg.Connection[Any]) -> Backend:
         """Return a backend whose operations are part of the transaction on a connection of yours.
@@ -143,7 +149,23 @@ class PostgresBackend(_Stores):
         Raises:
             ConfigurationError: it is no `psycopg.Connection`. What else is wrong with it is told by the first operation.
         """
-        return _Joined(Joined(self._database, self._schema, connection).run, adds_up=False)
+        return _Joined(Joined(self._database, self._schema, connection).run, is_joined=True)
+
+    def wait_for_due(self, most: float) -> bool:
+        """Wait until a message in the retry queue may be due: for the first one, or for one that is put there meanwhile.
+
+        One of the backend's connections is held meanwhile.
+
+        Args:
+            most: seconds after which it returns in any case; more than ten are ten.
+
+        Returns:
+            False at once where nobody can be told: behind PgBouncer in transaction mode, and with a pool of yours.
+
+        Raises:
+            StoreUnavailableError: the server cannot be reached, or goes away meanwhile.
+        """
+        return self._own is not None and told_if_due(self._own, self._schema, most)
 
     def close(self) -> None:
         """Close the connections that the backend opened. Using it afterwards opens new ones."""
@@ -178,7 +200,7 @@ class AsyncPostgresBackend(_AsyncStores):
         self._own = AsyncConnections(pool_or_dsn, POOL_SIZE) if isinstance(pool_or_dsn, str) else None
         self._schema = Schema(schema, clock)
         self._database = AsyncDatabase(self._own or cast("AsyncPool", pool_or_dsn), self._schema)
-        super().__init__(self._database.run, adds_up=True)
+        super().__init__(self._database.run, is_joined=False)
 
     def using(self, connection: psycopg.AsyncConnection[Any]) -> AsyncBackend:
         """Return a backend whose operations are part of the transaction on a connection of yours, as `PostgresBackend.using`.
@@ -189,7 +211,11 @@ class AsyncPostgresBackend(_AsyncStores):
         Raises:
             ConfigurationError: it is no `psycopg.AsyncConnection`.
         """
-        return _AsyncJoined(AsyncJoined(self._database, self._schema, connection).run, adds_up=False)
+        return _AsyncJoined(AsyncJoined(self._database, self._schema, connection).run, is_joined=True)
+
+    async def wait_for_due(self, most: float) -> bool:
+        """As `PostgresBackend.wait_for_due`."""
+        return self._own is not None and await told_if_due_async(self._own, self._schema, most)
 
     async def aclose(self) -> None:
         """Close the connections that the backend opened. Using it afterwards opens new ones."""

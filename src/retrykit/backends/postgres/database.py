@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -75,6 +76,8 @@ class Schema:
             raise ConfigurationError(f"the schema is {name!r}; allowed is printable text of 1 to 63 bytes")
         self.name: Final = name
         self.quoted: Final = '"' + name.replace('"', '""') + '"'
+        self.channel: Final = f"retrykit_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        """By which processes tell each other of what is due."""
         self._clock: Final = clock
         self._sql: Final[dict[str, bytes]] = {}
 
@@ -93,8 +96,9 @@ class Schema:
         return known
 
     def values(self, statement: Statement) -> Mapping[str, object]:
-        """Return the values of a statement, with the instant."""
-        return {**statement.values, "now": None if self._clock is None else to_millis(self._clock.now())}
+        """Return the values of a statement, with the instant and the channel."""
+        now = None if self._clock is None else to_millis(self._clock.now())
+        return {**statement.values, "now": now, "channel": self.channel}
 
 
 class Database:

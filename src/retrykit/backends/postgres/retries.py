@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ... import codec
+from ...clock import current_clock
 from ...lease import Lease
 from ...message import Message
 from ...stores.retries import DueMessage, RetryStats
@@ -17,8 +18,11 @@ from ...times import from_millis, later, to_millis
 from ..damage import due_messages
 from .statements import NOW, Flow, Statement, text
 
-__all__ = ["Retries"]
+__all__ = ["TOLD_WITHIN", "Retries"]
 
+
+TOLD_WITHIN: Final = 10.0
+"""Seconds from now within which a message has to be due for anybody to be told of it: who waits looks as often as that."""
 
 _DAWN: Final = from_millis(0)
 _LAST: Final = to_millis(later(_DAWN, float("1e300")))
@@ -31,6 +35,15 @@ _SCHEDULE: Final = """
         attributes = CASE WHEN excluded.version > entry.version THEN excluded.attributes ELSE entry.attributes END,
         version = greatest(excluded.version, entry.version)
     WHERE excluded.version > entry.version OR entry.lease_owner IS NOT NULL
+"""
+_TELLING: Final = f"""
+    WITH put AS ({_SCHEDULE} RETURNING ready_at)
+    SELECT pg_notify(%(channel)s, greatest(put.ready_at - {NOW}, 0)::text) FROM put
+    WHERE NOT EXISTS (SELECT FROM retrykit.retries AS other WHERE other.ready_at <= put.ready_at)
+"""
+"""Tells those who wait of a message that is due before all others: the rest of the statement sees the queue as it was before.
+
+To plan it takes as long as the rest.
 """
 _CLAIM_DUE: Final = f"""
     WITH the AS MATERIALIZED (SELECT {NOW} AS ms), taken AS MATERIALIZED (
@@ -59,7 +72,15 @@ def _millis(delay: float) -> int:
 
 
 class Retries:
-    """The retry queue."""
+    """The retry queue.
+
+    Args:
+        tells: whether those who wait are told of what is due soon and first. Commits that tell somebody wait for each other, and
+            cannot be prepared for a commit in two phases.
+    """
+
+    def __init__(self, *, tells: bool) -> None:
+        self._tells: Final = tells
 
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> Flow[None]:
         values = {
@@ -70,7 +91,8 @@ class Retries:
             "body": message.body,
             "attributes": codec.encode(dict(message.attributes)).decode("ascii"),
         }
-        yield Statement(_SCHEDULE, values)
+        is_soon = self._tells and due_at < later(current_clock().now(), TOLD_WITHIN)
+        yield Statement(_TELLING if is_soon else _SCHEDULE, values)
 
     def _claim_due(self, limit: int, owner: str, lease: float) -> Flow[Sequence[DueMessage]]:
         values = {"limit": limit, "owner": text(owner), "lease": _millis(lease), "last": _LAST}
