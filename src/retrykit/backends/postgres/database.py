@@ -14,7 +14,6 @@ from ...times import to_millis
 from .connections import is_idle
 from .faults import is_conflict, translated
 from .schema import check, look, migrate
-from .statements import begin_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -134,7 +133,7 @@ class Database:
         Raises:
             SchemaVersionError: they are of a newer version.
         """
-        return self._run(lambda: migrate(self._schema.name), begin_of(migrate))
+        return self._run(lambda: migrate(self._schema.name), None)
 
     def run(self, operation: Callable[[], Flow[T]], begin: str | None) -> T:
         """Run an operation: each statement in a transaction of its own, or all in one.

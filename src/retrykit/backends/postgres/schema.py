@@ -3,21 +3,24 @@
 A migration adds tables, columns that may be empty, indexes and triggers; it takes nothing away. So a process that still runs the
 version before may go on with a schema that a newer one has migrated.
 
+It works beside the fleet. Each version is one transaction, which gives up soon where somebody else holds a table, since all others would
+wait behind it; or it is one index on a table that is in use, which is built while rows are written.
+
 All that is text is compared by code points (``COLLATE "C"``), whatever the database's own order is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import ConfigurationError, SchemaVersionError
 from .letter_tables import TABLES as LETTERS
-from .statements import Flow, Statement, atomic
+from .statements import BEGIN, Flow, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "check", "look", "migrate", "pending"]
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "Index", "check", "look", "migrate", "pending"]
 
 _TEXT: Final = 'text COLLATE "C"'
 
@@ -93,8 +96,23 @@ _TABLES: Final = (
     """,
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES,)
-"""The statements that lead from each version to the next, from an empty schema on."""
+
+class Index(NamedTuple):
+    """An index on a table that is in use."""
+
+    table: str
+    name: str
+    definition: str
+    """What comes after the name of the table."""
+
+    @property
+    def sql(self) -> str:
+        """The statement that builds it. It stands in no transaction."""
+        return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {self.name} ON retrykit.{self.table} {self.definition}"
+
+
+MIGRATIONS: Final[tuple[tuple[str, ...] | Index, ...]] = (_TABLES,)
+"""What leads from each version to the next, from an empty schema on."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 
@@ -106,9 +124,14 @@ _VERSIONS: Final = (
         identity text NOT NULL)
     """,
 )
-_SET_VERSION: Final = f"""
-    INSERT INTO retrykit.versions (version, migrated_at, identity) VALUES ({SCHEMA_VERSION}, now(), gen_random_uuid())
-    ON CONFLICT (sole) DO UPDATE SET version = excluded.version, migrated_at = excluded.migrated_at
+_HURRY: Final = "SET LOCAL lock_timeout = '2s'"
+"""Who waits for a table lets nobody else have it in between."""
+_LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+_PAUSE: Final = "SELECT pg_sleep(0.1)"
+_IS_VALID: Final = """
+    SELECT indisvalid FROM pg_catalog.pg_index
+    WHERE indexrelid = (SELECT c.oid FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE nspname = %(schema)s AND relname = %(index)s)
 """
 _FIND: Final = """
     SELECT pg_encoding_to_char(encoding), current_setting('server_version_num')::int, EXISTS (
@@ -150,11 +173,25 @@ def check(schema: str) -> Flow[str]:
 
 def pending(found: int) -> Sequence[str]:
     """Return the statements that lead from a version to this one."""
-    steps = [step for migration in MIGRATIONS[found:] for step in migration]
-    return [*_VERSIONS, *steps, _SET_VERSION] if steps else []
+    return [statement for version in range(found, SCHEMA_VERSION) for statement in _step(version)]
 
 
-@atomic
+def _step(version: int) -> Sequence[str]:
+    """Return the statements that lead from a version to the next one."""
+    step = MIGRATIONS[version]
+    if isinstance(step, Index):
+        return [step.sql, _set_version(version + 1)]
+    first = [_HURRY] if version else _VERSIONS
+    return [BEGIN, *first, *step, _set_version(version + 1), "COMMIT"]
+
+
+def _set_version(version: int) -> str:
+    return (
+        f"INSERT INTO retrykit.versions (version, migrated_at, identity) VALUES ({version}, now(), gen_random_uuid()) "
+        "ON CONFLICT (sole) DO UPDATE SET version = excluded.version, migrated_at = excluded.migrated_at"
+    )
+
+
 def migrate(schema: str) -> Flow[int]:
     """Bring the tables to this version, and return the one they had; others that do so at the same time wait.
 
@@ -162,12 +199,50 @@ def migrate(schema: str) -> Flow[int]:
         SchemaVersionError: they are of a newer version.
         ConfigurationError: as for `look`.
     """
-    yield Statement(
-        "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", {"name": f"retrykit schema {schema}"}
-    )
-    found, _ = yield from look(schema)
-    if found > SCHEMA_VERSION:
-        raise SchemaVersionError(f"the schema {schema!r}", found, SCHEMA_VERSION)
-    for step in pending(found):
-        yield Statement(step)
-    return found
+    first: int | None = None
+    while True:
+        yield from _begin_alone(schema)
+        found, _ = yield from look(schema)
+        first = found if first is None else first
+        if found > SCHEMA_VERSION:
+            raise SchemaVersionError(f"the schema {schema!r}", found, SCHEMA_VERSION)
+        step = None if found == SCHEMA_VERSION else MIGRATIONS[found]
+        if isinstance(step, Index):
+            if (yield from _is_built(step, schema)):
+                yield Statement(_set_version(found + 1))
+            else:
+                yield Statement("COMMIT")
+                yield Statement(step.sql)
+                continue  # and see whether it was built
+        elif step is not None:
+            for statement in _step(found)[1:-1]:
+                yield Statement(statement)
+        yield Statement("COMMIT")
+        if found + 1 >= SCHEMA_VERSION:
+            return first
+
+
+def _begin_alone(schema: str) -> Flow[None]:
+    """Begin a transaction while nobody else migrates, and keep others out until it ends.
+
+    It is not waited for within one: an index that somebody builds waits for all transactions that have seen something.
+    """
+    while True:
+        yield Statement(BEGIN)
+        if (yield Statement(_LOCK, {"name": f"retrykit schema {schema}"}))[0][0]:
+            return
+        yield Statement("COMMIT")
+        yield Statement(_PAUSE)
+
+
+def _is_built(index: Index, schema: str) -> Flow[bool]:
+    """Return whether an index can be used; one whose building has failed is taken away."""
+    look_at = Statement(_IS_VALID, {"schema": schema, "index": index.name})
+    if (True,) in (yield look_at):
+        return True
+    yield Statement(f"LOCK TABLE retrykit.{index.table} IN SHARE UPDATE EXCLUSIVE MODE")  # who builds it holds it so
+    if (True,) in (yield look_at):
+        return True
+    yield Statement(_HURRY)
+    yield Statement(f"DROP INDEX IF EXISTS retrykit.{index.name}")
+    return False
