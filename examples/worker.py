@@ -119,6 +119,8 @@ def work(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if not (len(sys.argv) == 2 or (len(sys.argv) == 4 and sys.argv[2] == "put" and sys.argv[3].isdigit())):
+        sys.exit("usage: worker.py FOLDER, or worker.py FOLDER put NUMBER")
     place = Path(sys.argv[1])
     place.mkdir(exist_ok=True)
     if sys.argv[2:3] == ["put"]:

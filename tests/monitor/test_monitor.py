@@ -25,7 +25,6 @@ from retrykit.clock import in_trio
 from retrykit.decision import Action, Decision, Disposition, DispositionKind
 from retrykit.errors import (
     ConfigurationError,
-    InvalidMessageError,
     NotificationError,
     StoreCorruptError,
     StoreUnavailableError,
@@ -919,7 +918,7 @@ def test_backend_without_signals_and_name_that_is_none_are_refused():
         Monitor(object())
     with pytest.raises(ConfigurationError, match=r"the backend is None, which has no signals; .* open_backend\(url\)"):
         Monitor(None)
-    with pytest.raises(InvalidMessageError, match="the name"):
+    with pytest.raises(ConfigurationError, match="the name"):
         Monitor(MemoryBackend(), name="")
 
 

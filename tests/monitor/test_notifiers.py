@@ -44,6 +44,8 @@ class Server:
         self.headers: dict[str, str] = {}
         self.hangs = threading.Event()
         self.hangs.set()
+        self.endless = threading.Event()
+        self.ends = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -56,6 +58,8 @@ class Server:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(b"x" * 5000)
+                if outer.endless.is_set():
+                    outer.ends.wait(30)
 
             def log_message(self, *_: object) -> None: ...
 
@@ -70,6 +74,7 @@ def server():
     thread.start()
     yield made
     made.hangs.set()
+    made.ends.set()
     made.http.shutdown()
     made.http.server_close()
     thread.join()
@@ -129,6 +134,22 @@ def test_answer_that_is_no_success_is_an_error_and_no_redirect_is_followed(serve
     host = server.url.partition("/services")[0]
     assert f"{host} answered {status}; allowed are 200 to 299" == str(caught.value)
     assert 1 == len(server.posts)
+
+
+def test_answer_whose_body_never_ends_is_taken_by_its_status(server):
+    """Nobody is woken again because a receiver is slow to say more."""
+    server.endless.set()
+    WebhookNotifier(server.url, timeout=20)(ALERT)
+    assert 1 == len(server.posts)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/s3cret", "the server's"])
+def test_error_stands_by_itself(server, url):
+    """What it was made of may quote the address, and tools that report errors show what stands behind them."""
+    server.status = 500
+    with pytest.raises(NotificationError) as caught:
+        WebhookNotifier(url if url.startswith("http") else server.url)(ALERT)
+    assert (None, None) == (caught.value.__cause__, caught.value.__context__)
 
 
 def test_server_that_does_not_answer_is_an_error_in_time(server):

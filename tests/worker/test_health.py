@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Mapping
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from retrykit import Dispatcher, Message
+from retrykit.backends import MemoryBackend
 from retrykit.errors import ConfigurationError
 from retrykit.testing import ManualClock
-from retrykit.worker import Health
+from retrykit.worker import Health, QueueSource, Worker
 
 
 @pytest.fixture
@@ -157,3 +161,52 @@ def test_health_lets_other_protocols_pass(clock: ManualClock) -> None:
         raise AssertionError
 
     asyncio.run(Health(clock=clock).asgi({"type": "websocket"}, never, never))
+
+
+def test_health_names_what_may_be_asked_for_elsewhere(clock: ManualClock) -> None:
+    """A probe with a wrong path does not look as if all were well."""
+    assert (404, {"allowed": ["/ready", "/live"]}) == over_wsgi(Health(clock=clock), "/healthz")
+
+
+def test_health_serves_a_probe_while_others_say_nothing(clock: ManualClock) -> None:
+    """One that connects and is silent does not make a healthy process look dead."""
+    health = Health(clock=clock)
+    server = health.serve(0, "127.0.0.1")
+    try:
+        address = "127.0.0.1", server.server_port
+        with socket.create_connection(address), socket.create_connection(address):
+            for path, expected in {"/ready": 200, "/live": 200, "/x": 404}.items():
+                connection = HTTPConnection(*address, timeout=20)
+                connection.request("GET", path)
+                assert expected == connection.getresponse().status
+                connection.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_health_at_a_port_that_is_taken_is_an_error(clock: ManualClock) -> None:
+    """At once, in the caller."""
+    health = Health(clock=clock)
+    server = health.serve(0, "127.0.0.1")
+    with pytest.raises(OSError, match="in use"):
+        health.serve(server.server_port, "127.0.0.1")
+    server.shutdown()
+    server.server_close()
+
+
+def test_health_of_a_worker_that_has_not_begun_is_not_ready() -> None:
+    """A program that hangs while it starts gets nothing to do."""
+    health = Health()
+    dispatcher = Dispatcher(lambda _message, _key: None, backend=MemoryBackend())
+    worker = Worker(QueueSource([b'{"id": "m1"}']), dispatcher, health=health)
+    assert {"ready": False, "alive": True, "why": {"worker": "it has not begun"}} == health.status()
+    dispatcher_said = []
+
+    def send(_message: Message, _key: str) -> None:
+        dispatcher_said.append(health.status())
+        worker.stop()
+
+    worker = Worker(QueueSource([b'{"id": "m1"}']), Dispatcher(send, backend=MemoryBackend()), health=health)
+    worker.run()
+    assert [{"ready": True, "alive": True, "why": {}}] == dispatcher_said

@@ -470,3 +470,14 @@ def test_block_that_is_cancelled_while_it_drains_waits_for_its_end(runner: Runne
     record = backend.claims.get("m1")
     assert record is not None
     assert (ClaimState.DONE, (), None) == (record.state, stop.report.unknown, current_drain())
+
+
+def test_shutdown_within_another_says_that_its_shorter_limit_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    """There is one drain in a process: the one that came first."""
+    with GracefulShutdown(limit=60, signals=()), GracefulShutdown(limit=6, signals=()) as inner:
+        inner.request()
+        assert 40 < inner.remaining() <= 50
+    said = (
+        "a shutdown with 50 s for what runs is at work in this process, and the 5 s of the one within it do not count"
+    )
+    assert [said] == [each for each in caplog.messages if "within it" in each]

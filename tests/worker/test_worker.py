@@ -145,7 +145,8 @@ def test_worker_asks_a_source_that_gives_nonsense_again(
     shop.source.receive = (lambda limit, _wait: shop.source.give(limit)) if runner is None else shop.source.receive  # type: ignore[method-assign, assignment]
     shop.run()
     assert [bodies(1)[0]] == shop.source.acked
-    assert "the source gives nothing, asked again in 0.0 s: TypeError" in caplog.text
+    said = "TypeError: receive gave NoneType; allowed is a list of Delivery objects, empty for none"
+    assert f"the source gives nothing, asked again in 0.0 s: {said}" in caplog.text
 
 
 @each_colour
@@ -156,7 +157,7 @@ def test_worker_whose_source_takes_no_ack_goes_on(runner: Runner | None, caplog:
     shop.source.broken = {"ack"}
     shop.source.at_the_end = lambda: shop.worker.stop() if len(begun) == 2 else None
     shop.run()
-    assert "the source takes no ack, the copy comes again: ConnectionResetError: gone" in caplog.text
+    assert "the source takes no ack of 'm0', the copy comes again: ConnectionResetError: gone" in caplog.text
 
 
 @each_colour

@@ -237,7 +237,7 @@ def test_source_that_gives_what_is_no_delivery_is_asked_again_later(
 ) -> None:
     """With growing waits, as for any failure of a source; what else it gave is handled."""
     shop = Shop(runner, MemoryBackend(), sent, backoff=delays(0.001, 0.1, jitter="none"))
-    answers: list[Any] = [[Delivery(bodies(1)[0]), {"id": "m1"}], [7]]
+    answers: list[Any] = [[Delivery(bodies(1)[0]), {"id": "m1"}], [7, None, None]]
 
     def give(_limit: int) -> Any:
         if answers:
@@ -250,9 +250,9 @@ def test_source_that_gives_what_is_no_delivery_is_asked_again_later(
     shop.source.out = _Anything()
     report = shop.run()
     assert ([bodies(1)[0]], 1, 1) == (shop.source.acked, report.taken, report.finished)
-    for wait, kind in (("0.0", "dict"), ("0.1", "int")):
+    for wait, seen in (("0.0", "1 of type dict"), ("0.1", "1 of type int, 2 of type NoneType")):
         assert (
-            f"the source gives nothing, asked again in {wait} s: TypeError: receive gave {kind}; allowed are "
+            f"the source gives what nobody can settle, asked again in {wait} s: TypeError: receive gave {seen}; allowed are "
             "retrykit.worker.Delivery objects"
         ) in caplog.text
 

@@ -139,3 +139,16 @@ def test_worker_whose_queue_does_not_answer_leaves_in_time(tmp_path: Path) -> No
     records = [backend.claims.get(f"m{number}") for number in range(2)]
     backend.close()
     assert [(ClaimState.UNKNOWN, 1)] * 2 == [(each.state, each.counters.interrupted) for each in records if each]
+
+
+@pytest.mark.parametrize(("spare", "expected"), [(0, 1), (9, 0)], ids=["stuck", "told to stop"])
+def test_worker_whose_handlers_take_no_cancellation_leaves_at_the_limit(spare: int, expected: int) -> None:
+    """Its loop could not be closed for ever: no zombie, and a failure only where it was one."""
+    worker = Worker("tests.worker.stubborn_worker", spare, 1.0)
+    worker.wait_until("back ")
+    if spare:
+        worker.wait_until("back ")
+        worker.send()
+    code, logged = worker.end()
+    assert (expected, True) == (code, "a handler that takes no cancellation does not end by itself" in logged)
+    assert (spare == 0) == ("handlers hang for more than 0.2 s" in logged)

@@ -28,7 +28,7 @@ from ..machines.alert_rules import DEFAULT_RULES
 from ..machines.alerts import Alert, AlertState, Finding, Terms
 from ..machines.rule_checks import check_rules
 from ..machines.signals import Backlog, Judge, Signals, exchange, told
-from ..message import check_id
+from ..message import check_name
 from ..stores import AsyncBackend, Backend, SignalChange
 from ..times import Duration, plain, seconds
 from .bounds import AsyncBounded, Bounded, name_of, why_not
@@ -98,7 +98,7 @@ class _MonitorFlow:
         self._rules = [_Guarded(rule) for rule in check_rules(rules)]
         self._interval = seconds(interval, "interval", positive=True, most=_LONGEST_INTERVAL)
         self._lease = max(_LEASE, 3 * self._interval, 2 * sum(each.limit for each in notifiers))
-        self._name = check_id(name, "name")
+        self._name = check_name(name, "name")
         self._clock = clock
         self._counting = Counting()
         self._shift: int | None = None

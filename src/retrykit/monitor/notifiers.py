@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LogNotifier", "WebhookNotifier"]
 
-_ANSWER: Final = 1024
-"""Bytes of an answer that are read."""
 _LONGEST: Final = 60.0
 _PRINTED: Final = re.compile("[!-~]+")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -113,13 +111,14 @@ class WebhookNotifier:
         if self._secret is not None:
             request.add_header("X-Retrykit-Signature", self._signature(body))
         try:
-            with self._direct().open(request, timeout=self._timeout) as answer:
-                answer.read(_ANSWER)
+            self._direct().open(request, timeout=self._timeout).close()  # the status says all: a body might never end
+            return
         except HTTPError as error:
             error.close()
-            raise NotificationError(f"{self._shown} answered {error.code}; allowed are 200 to 299") from None
+            said = f"{self._shown} answered {error.code}; allowed are 200 to 299"
         except (OSError, HTTPException, ValueError) as error:
-            raise NotificationError(f"{self._shown} could not be reached: {_cause(error)}") from None
+            said = f"{self._shown} could not be reached: {_cause(error)}"
+        raise NotificationError(said)  # by itself: what was caught may quote what is secret
 
     def _direct(self) -> OpenerDirector:
         """Return what opens addresses and follows no redirect: it could lead to another scheme, or to a host inside."""

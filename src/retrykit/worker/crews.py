@@ -186,6 +186,7 @@ class TaskCrew:
         self._waiting: Final = deque[Job]()
         self._ended: Final = list[Job]()
         self._running: Final = set[Job]()
+        self._left_behind: Final = set[Job]()
         self._sleeper: Scope | None = None
 
     def begin(self, job: Job) -> None:
@@ -212,7 +213,9 @@ class TaskCrew:
         finally:  # also where something else than its scope has cancelled it
             if not is_through and job.error is None:
                 job.error = HandlerCancelled()
-            if not job.is_left_behind:
+            if job.is_left_behind:
+                self._left_behind.discard(job)
+            else:
                 job.has_ended = True
                 self._running.discard(job)
                 self._ended.append(job)
@@ -252,7 +255,12 @@ class TaskCrew:
         for job in hanging:
             job.is_left_behind = True
             self._running.discard(job)
+            self._left_behind.add(job)
         return hanging
+
+    def have_ended(self) -> bool:
+        """Tell whether all tasks have: one that takes no cancellation keeps its loop from being closed."""
+        return not self._running and not self._left_behind
 
     def refill(self, _count: int) -> None:
         """Let others take the places of those that were left behind."""

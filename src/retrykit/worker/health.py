@@ -12,11 +12,14 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..clock import Clock, current_clock
 from ..errors import ConfigurationError
 from ..times import Duration, plain, seconds
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
 
 __all__ = ["Health"]
 
@@ -114,7 +117,7 @@ class Health:
         code = 404 if is_well is None else 200 if is_well else 503
         if code != 404 and method not in _METHODS:
             return 405, {"Allow": ", ".join(_METHODS), "Content-Length": "0"}, b""
-        body = json.dumps(self.status()).encode()
+        body = json.dumps({"allowed": ["/ready", "/live"]} if code == 404 else self.status()).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         return code, headers, b"" if method == "HEAD" else body
 
@@ -123,6 +126,23 @@ class Health:
         code, headers, body = self._answer(environ.get("PATH_INFO", ""), environ.get("REQUEST_METHOD", "GET"))
         start_response(f"{code} {HTTPStatus(code).phrase}", list(headers.items()))
         return [body]
+
+    def serve(self, port: int, host: str = "") -> WSGIServer:
+        """Answer probes at a port, in daemon threads: one that says nothing is let go after five seconds, and keeps nobody else waiting.
+
+        Args:
+            port: 1 to 65535, or 0 for any that is free.
+            host: the address to listen at; empty: all of this machine's, since a platform asks from outside.
+
+        Returns:
+            The server: ``server_port`` tells the port, ``shutdown()`` and ``server_close()`` end it, as does the end of the process.
+
+        Raises:
+            OSError: the port is taken, or may not be used.
+        """
+        from .probes import serve
+
+        return serve(self.wsgi, host, port)
 
     async def asgi(
         self,

@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterable, Generator, Iterable
+from collections.abc import AsyncIterable, Callable, Generator, Iterable
 from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
@@ -69,12 +69,13 @@ class GracefulShutdown:
     """Lets a process stop without losing, repeating or blaming a message; for `with` and `async with`.
 
     Entered in the main thread it handles the signals until the block ends. Entered in another thread, or while another one is at work
-    in this process, it shares that one's signals and drain; where there is none, `request` starts it.
+    in this process, it shares that one's signals and drain, and with them its limit; where there is none, `request` starts it.
 
     Args:
         dispatchers: whose messages are given back at the hard limit. Messages that the main thread itself handles are given back
             without being named here.
-        limit: seconds from the first signal until the process has left, > 0: what the platform grants before it kills.
+        limit: seconds from the first signal until the block has ended and the process can leave, > 0: what the platform grants before it
+            kills. What the program does after the block is its own.
         reserve: seconds at the end of `limit` that are kept for giving back and leaving; None: a sixth of it.
         signals: which signals ask for it; () for none, where a framework handles them and calls `request`.
         on_event: listeners, told of each step (`ShutdownChanged`).
@@ -268,13 +269,25 @@ class GracefulShutdown:
         finally:
             over.set()
 
-    def _leave_in_time(self, what: str) -> threading.Event:
-        """Leave by force at the limit, unless the event is set that is returned, or the process ends before."""
+    def leave_behind(self, what: str, has_ended: Callable[[], bool], *, failed: bool) -> None:
+        """Leave by force at the limit, if something that a worker has left behind has not ended by then: an event loop waits for it.
+
+        Args:
+            what: is named in the log.
+            has_ended: tells whether it has.
+            failed: whether the process is to exit with 1 then.
+        """
+        self._leave_in_time(what, has_ended, 1 if failed else 0)
+
+    def _leave_in_time(
+        self, what: str, has_ended: Callable[[], bool] = lambda: False, code: int = 0
+    ) -> threading.Event:
+        """Leave by force at the limit, unless the event is set that is returned, it has ended, or the process ends before."""
         over = threading.Event()
 
         def wait() -> None:
-            if not over.wait(self.until_gone()):
-                self._exit(what)
+            if not over.wait(self.until_gone()) and not has_ended():
+                self._exit(what, code)
 
         if self._signals is not None and self.requested:  # else the process is not ours to end
             run = partial(contextvars.copy_context().run, wait)
@@ -290,6 +303,12 @@ class GracefulShutdown:
             raise ConfigurationError("the shutdown was entered before; make a new GracefulShutdown for each block")
         shared = current_drain()
         self._is_owner = shared is None
+        if shared is not None and self.limit - self.reserve < shared.length:
+            _log.warning(
+                "a shutdown with %s s for what runs is at work in this process, and the %s s of the one within it do not count",
+                plain(shared.length),
+                plain(round(self.limit - self.reserve, 3)),
+            )
         self._drain = drain = shared or Drain(self.limit - self.reserve, self._clock)
         self._bell.open()
         drain.bells.append(self._bell.ring)
@@ -411,12 +430,12 @@ class GracefulShutdown:
                 opened.follow(self.tally.adopt())
         return claims
 
-    def _exit(self, what: str) -> None:
+    def _exit(self, what: str, code: int = 0) -> None:
         self._strand()
         self.tally.end()
         _log.warning("%s does not end by itself and is left behind", what)
         self._tell("done", f"stopped: {self.report}")
-        os._exit(1 if self.report.stranded else 0)
+        os._exit(1 if self.report.stranded else code)
 
     def _hand_back(self, given: threading.Event, given_up: threading.Event) -> None:
         """Give back, again and again where a store takes it not."""

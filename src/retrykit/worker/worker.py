@@ -16,7 +16,8 @@ import contextvars
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, Unpack, cast
 
@@ -83,6 +84,7 @@ class _WorkerFlow:
         self._stop.cover(dispatcher)
         self.health: Final = given.health or Health(clock=given.clock)
         """What is told of this worker."""
+        self.health.unready("worker", "it has not begun")
         self._trouble: Final = Trouble("source", given, self.health)
         self._refusal: Final = Trouble("store", given, self.health)
         self._held: Final = dict[Job, None]()
@@ -150,28 +152,28 @@ class _WorkerFlow:
     def _receive(self, room: int) -> Steps[None]:
         wait = _GLANCE if self._held else self._options.wait  # what has ended meanwhile is settled soon
         try:
-            answer: Sequence[Delivery] = yield from do(self._source.receive, room, min(wait, self._options.wait))
-            received = tuple(answer)
+            received = _deliveries((yield from do(self._source.receive, room, min(wait, self._options.wait))))
         except Exception as error:  # noqa: BLE001 - whatever a queue's client raises
-            self._gives_nothing(error)
+            self._has_trouble("gives nothing", error)
             return
         assert self._crew is not None, "it runs"
-        wrong = None
+        wrong = Counter(type(each).__name__ for each in received if not isinstance(each, Delivery))
         for delivery in received:
-            if not isinstance(delivery, Delivery):  # pyright: ignore[reportUnnecessaryIsInstance]
-                wrong = type(delivery).__name__
+            if not isinstance(delivery, Delivery):
                 continue  # what else it gave is held, and not lost
             job = Job(delivery, self._stop.tally.took())
             self._held[job] = None
             self._crew.begin(job)
-        if wrong is None:
-            self._trouble.is_over()
+        if wrong:
+            seen = ", ".join(f"{count} of type {name}" for name, count in wrong.items())
+            allowed = "allowed are retrykit.worker.Delivery objects"
+            self._has_trouble("gives what nobody can settle", TypeError(f"receive gave {seen}; {allowed}"))
         else:
-            self._gives_nothing(TypeError(f"receive gave {wrong}; allowed are retrykit.worker.Delivery objects"))
+            self._trouble.is_over()
 
-    def _gives_nothing(self, error: Exception) -> None:
+    def _has_trouble(self, what: str, error: Exception) -> None:
         delay = self._trouble.failed(error)
-        _log.warning("the source gives nothing, asked again in %.1f s: %s: %s", delay, type(error).__name__, error)
+        _log.warning("the source %s, asked again in %.1f s: %s: %s", what, delay, type(error).__name__, error)
 
     def _settle_ended(self, wait: float) -> Steps[None]:
         assert self._crew is not None, "it runs"
@@ -197,11 +199,17 @@ class _WorkerFlow:
             delay = self._refusal.failed(error)
             what = type(error).__name__
             _log.warning(
-                "nothing was decided about %s, it comes again in %.1f s: %s: %s", self._name(job), delay, what, error
+                "nothing was decided about %s, it comes again in %.1f s: %s: %s",
+                self._name(job.delivery),
+                delay,
+                what,
+                error,
             )
             yield from self._return(job, delay)
         else:
-            _log.error("the handler of %s ended with %s, and the worker stops", self._name(job), type(error).__name__)
+            _log.error(
+                "the handler of %s ended with %s, and the worker stops", self._name(job.delivery), type(error).__name__
+            )
             self._crash = error
             self._stop.request(type(error).__name__)
             yield from self._return(job, 0.0)
@@ -213,11 +221,11 @@ class _WorkerFlow:
         if has_failed:
             _log.error(
                 "the handler of %s was cancelled after its time limit of %s s, and the message has failed",
-                self._name(job),
+                self._name(job.delivery),
                 plain(self._limit),
             )
         elif not self._stop.requested:
-            _log.warning("the handler of %s was cancelled, it comes again in %.1f s", self._name(job), delay)
+            _log.warning("the handler of %s was cancelled, it comes again in %.1f s", self._name(job.delivery), delay)
         yield from self._return(job, delay)
 
     def _let_go(self, method: str, job: Job) -> Steps[None]:
@@ -230,17 +238,18 @@ class _WorkerFlow:
         job.entry.ended(End.RETURNED)
         self._held.pop(job, None)
 
-    def _name(self, job: Job) -> str:
+    def _name(self, delivery: Delivery) -> str:
         try:
-            return repr(receive(job.delivery.raw, id=job.delivery.id, max_payload=sys.maxsize).id)
+            return repr(receive(delivery.raw, id=delivery.id, max_payload=sys.maxsize).id)
         except _NEVER:  # somebody has changed it meanwhile
             return "a message without a proper id"
 
-    def _tell_source(self, method: str, *args: object) -> Steps[None]:
+    def _tell_source(self, method: str, delivery: Delivery, *args: object) -> Steps[None]:
         try:
-            yield from do(getattr(self._source, method), *args)
+            yield from do(getattr(self._source, method), delivery, *args)
         except Exception as error:  # noqa: BLE001 - the copy comes again, and its claim knows what became of it
-            _log.warning("the source takes no %s, the copy comes again: %s: %s", method, type(error).__name__, error)
+            name, what = self._name(delivery), type(error).__name__
+            _log.warning("the source takes no %s of %s, the copy comes again: %s: %s", method, name, what, error)
 
     def _look_after(self) -> Steps[None]:
         """Keep the copies that are held, and look for handlers that hang."""
@@ -253,14 +262,16 @@ class _WorkerFlow:
         hanging = self._crew.leave_behind(self._limit + 2 * self._period, self._kept)
         self._hanging += len(hanging)
         if self._hanging > self._spare:
-            self.health.dead(str(WorkerStuckError(self._hanging, self._limit)))
+            stuck = WorkerStuckError(self._hanging, self._limit)
+            _log.error("%s", stuck)
+            self.health.dead(str(stuck))
             self._stop.request("stuck")
         else:
             self._crew.refill(len(hanging))
         for job in hanging:
             _log.error(
                 "the handler of %s hangs for more than %s s and is left behind (%d hang, %d may)",
-                self._name(job),
+                self._name(job.delivery),
                 plain(self._limit),
                 self._hanging,
                 self._spare,
@@ -296,6 +307,13 @@ class _WorkerFlow:
         if self._crash is not None:
             raise self._crash
         return self.report
+
+
+def _deliveries(answer: object) -> tuple[object, ...]:
+    """Return what a source gave."""
+    if isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
+        raise TypeError(f"receive gave {type(answer).__name__}; allowed is a list of Delivery objects, empty for none")
+    return tuple(cast("Iterable[object]", answer))
 
 
 class Worker(_WorkerFlow):
@@ -409,4 +427,7 @@ class AsyncWorker(_WorkerFlow):
             with self._stop.last_things(), shielded(self._stop.reserve):
                 await crew.ended(_GLANCE)
                 await arun(self._give_back())
+            if not crew.have_ended():
+                failed = self._crash is not None or self._hanging > self._spare
+                self._stop.leave_behind("a handler that takes no cancellation", crew.have_ended, failed=failed)
         return self._result()
