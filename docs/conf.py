@@ -60,6 +60,8 @@ nitpick_ignore = [
     ("py:class", "T"),
     ("py:class", "Send"),
     ("py:class", "TracerProvider"),  # of OpenTelemetry, imported for type checkers only
+    ("py:class", "WSGIServer"),  # of Python, the same
+    ("py:class", "Raw"),  # an alias, where it stands in another one
     ("py:class", "Listener"),  # an alias that retry.py imports for type checkers only
 ]
 
