@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from .schema import check, look, migrate
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.rows import RowMaker
 
     from .statements import Flow, Row, Statement
 
@@ -36,6 +38,8 @@ __all__ = [
 T = TypeVar("T")
 
 _NAME: Final = re.compile(r"\bretrykit\b(?=\.|$)")
+_ACTIVE: Final = 1
+"""libpq's PQTRANS_ACTIVE."""
 _KNOWN: Final = 1000
 """Statements that are kept in the form for the driver."""
 
@@ -247,25 +251,27 @@ class AsyncDatabase:
 
 def is_busy(db: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Tell whether a connection takes no command any more: a signal's handler raised while an answer was waited for."""
-    from psycopg.pq import TransactionStatus
-
-    return db.pgconn.transaction_status == TransactionStatus.ACTIVE
+    return db.pgconn.transaction_status == _ACTIVE
 
 
 def plain_cursor(db: psycopg.Connection[Any]) -> psycopg.Cursor[Row]:
     """Return a cursor as we want it, whatever the connection makes for the application."""
-    import psycopg
-    from psycopg.rows import tuple_row
-
-    return psycopg.Cursor(db, row_factory=tuple_row)
+    cursor, _, tuples = _cursors()
+    return cursor(db, row_factory=tuples)
 
 
 def plain_async_cursor(db: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[Row]:
     """As `plain_cursor`."""
+    _, cursor, tuples = _cursors()
+    return cursor(db, row_factory=tuples)
+
+
+@functools.cache
+def _cursors() -> tuple[type[psycopg.Cursor[Row]], type[psycopg.AsyncCursor[Row]], Callable[[Any], RowMaker[Row]]]:
     import psycopg
     from psycopg.rows import tuple_row
 
-    return psycopg.AsyncCursor(db, row_factory=tuple_row)
+    return psycopg.Cursor, psycopg.AsyncCursor, tuple_row
 
 
 def drive(cursor: psycopg.Cursor[Row], flow: Flow[T], schema: Schema) -> T:

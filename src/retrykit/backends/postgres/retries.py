@@ -83,15 +83,16 @@ class Retries:
         self._tells: Final = tells
 
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> Flow[None]:
+        due = to_millis(due_at)
         values = {
             "id": message.id,
             "generation": generation,
             "version": version,
-            "due": to_millis(due_at),
+            "due": due,
             "body": message.body,
             "attributes": codec.encode(dict(message.attributes)).decode("ascii"),
         }
-        is_soon = self._tells and due_at < later(current_clock().now(), TOLD_WITHIN)
+        is_soon = self._tells and due < to_millis(current_clock().now()) + 1000 * TOLD_WITHIN
         yield Statement(_TELLING if is_soon else _SCHEDULE, values)
 
     def _claim_due(self, limit: int, owner: str, lease: float) -> Flow[Sequence[DueMessage]]:
