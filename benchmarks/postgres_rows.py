@@ -29,6 +29,7 @@ from retrykit.backends.postgres.letter_rows import PUT, put_values
 from retrykit.backends.postgres.letter_sums import ADD_UP
 from retrykit.machines import claim as machine
 from retrykit.message import Message
+from retrykit.scheduler import RetryScheduler
 from retrykit.stores import Claimed
 
 BATCH = 100
@@ -39,6 +40,7 @@ BODY = json.dumps(PAYLOAD).encode()
 ATTRIBUTES = {"campaign_id": "spring", "recipient": "somebody@example.org"}
 NUMBERS = count(time.time_ns())
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+SOON = datetime.now(UTC) + timedelta(minutes=30)
 
 
 class ByHand:
@@ -57,8 +59,8 @@ class ByHand:
             (message_id, due, due, BODY, json.dumps(ATTRIBUTES)),
         )
 
-    def claim_and_ack(self) -> None:
-        """Take hold of due messages, and remove each."""
+    def claim_and_ack(self, publish: Callable[[object], object] = bool) -> None:
+        """Take hold of due messages, publish and remove each."""
         rows = self._db.execute(
             f"WITH taken AS MATERIALIZED (SELECT message_id, generation FROM {BY_HAND}.retries "
             "WHERE ready_at <= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint ORDER BY ready_at LIMIT %s FOR UPDATE SKIP LOCKED) "
@@ -73,7 +75,8 @@ class ByHand:
             for key, token, body, of, at in rows
         ]
         assert len(due) == BATCH
-        for key, token, *_ in due:
+        for key, token, *rest in due:
+            publish(rest)
             self._db.execute(
                 f"DELETE FROM {BY_HAND}.retries WHERE message_id = %s AND generation = 1 AND token = %s", (key, token)
             )
@@ -128,18 +131,36 @@ def claim_and_settle(backend: PostgresBackend, key: str) -> None:
 
 def rounds_of(backend: PostgresBackend, by_hand: ByHand, rounds: int) -> dict[str, Times]:
     """Time batches, ours and by hand in turns."""
-    names = ("schedule 100", "claim_due(100) and 100 acks", "claim and settle, 100 keys")
+    names = (
+        "schedule 100, due later",
+        "schedule 100, due at once",
+        "claim_due(100) and 100 acks",
+        "100 republished",
+        "claim and settle, 100 keys",
+    )
     found = {name: Times([], []) for name in names}
-    schedule, claim, settle = found.values()
+    later, schedule, claim, republish, settle = found.values()
+    queue: list[object] = []
+    scheduler = RetryScheduler(backend, queue.append, batch=BATCH)
     for _ in range(rounds):
+        keys = [f"later-{next(NUMBERS)}" for _ in range(BATCH)]
+        ours = [Message(key, BODY, ATTRIBUTES) for key in keys]
+        later.ours.append(timed(lambda ours=ours: [backend.retries.schedule(each, SOON) for each in ours]))  # type: ignore[misc]
+        later.by_hand.append(timed(lambda keys=keys: [by_hand.schedule(key, SOON) for key in keys]))  # type: ignore[misc]
         keys = [f"new-{next(NUMBERS)}" for _ in range(BATCH)]
         ours = [Message(key, BODY, ATTRIBUTES) for key in keys]
         schedule.ours.append(timed(lambda ours=ours: [backend.retries.schedule(each, LONG_AGO) for each in ours]))  # type: ignore[misc]
         schedule.by_hand.append(timed(lambda keys=keys: [by_hand.schedule(key, LONG_AGO) for key in keys]))  # type: ignore[misc]
         claim.ours.append(timed(lambda: claim_and_ack(backend)))
         claim.by_hand.append(timed(by_hand.claim_and_ack))
+        for each in ours:
+            backend.retries.schedule(each, LONG_AGO)
+            by_hand.schedule(each.id, LONG_AGO)
+        republish.ours.append(timed(scheduler.run_once))
+        republish.by_hand.append(timed(lambda: by_hand.claim_and_ack(queue.append)))
         settle.ours.append(timed(lambda keys=keys: [claim_and_settle(backend, key) for key in keys]))  # type: ignore[misc]
         settle.by_hand.append(timed(lambda keys=keys: [by_hand.claim_and_settle(key) for key in keys]))  # type: ignore[misc]
+    assert len(queue) == 2 * BATCH * rounds
     return found
 
 
