@@ -33,7 +33,11 @@ _SETTINGS = {
     "autovacuum": "off",  # what is measured and raced for is not to depend on when it comes
     "jit": "off",
     "log_min_messages": "fatal",
+    "dynamic_shared_memory_type": "mmap",  # in its folder, which goes with it, however it ends
 }
+
+
+_INITDB = "--username postgres --auth trust --encoding UTF8 --locale C --no-instructions".split()
 
 
 def dsn() -> str:
@@ -44,7 +48,9 @@ def dsn() -> str:
 @cache
 def pool() -> Connections:
     """Return connections that the tests of this process and its forked children share: a new one takes longer than most tests."""
-    return Connections(dsn(), 200)
+    made = Connections(dsn(), 200)
+    atexit.register(made.close)
+    return made
 
 
 def _binaries() -> Path:
@@ -68,10 +74,11 @@ class Server:
 
     Args:
         shared: whether `dsn` gives it from now on.
+        replica_of: whose changes it follows, until it is promoted.
         settings: to be set besides, by name.
     """
 
-    def __init__(self, *, shared: bool = True, **settings: str) -> None:
+    def __init__(self, *, shared: bool = True, replica_of: Server | None = None, **settings: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="retrykit-postgres-"))
         # a server refuses to run as root
         self._user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
@@ -80,18 +87,10 @@ class Server:
         self._environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
         self._settings = {**_SETTINGS, "unix_socket_directories": str(self._folder), **settings}
         self.dsn = f"host={self._folder} user=postgres dbname=postgres"
-        initdb = [
-            _binaries() / "initdb",
-            "--pgdata",
-            self._folder / "data",
-            "--username",
-            "postgres",
-            "--auth",
-            "trust",
-        ]
-        initdb += ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"]
-        done = subprocess.run(initdb, capture_output=True, text=True, check=False, **self._context())
-        assert done.returncode == 0, done.stderr
+        if replica_of is None:
+            self._run("initdb", *_INITDB)
+        else:  # told where its primary is, and to stay a replica of it
+            self._run("pg_basebackup", "--write-recovery-conf", "--checkpoint", "fast", "--dbname", replica_of.dsn)
         self.start()
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, self._folder],
@@ -103,6 +102,11 @@ class Server:
         atexit.register(self.end)
         if shared:
             os.environ[_VARIABLE] = self.dsn
+
+    def _run(self, program: str, *options: str) -> None:
+        command = [_binaries() / program, "--pgdata", self._folder / "data", "--no-sync", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **self._context())
+        assert done.returncode == 0, done.stderr
 
     @property
     def url(self):
