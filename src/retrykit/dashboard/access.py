@@ -69,7 +69,7 @@ class Operator:
             raise ConfigurationError(f"role is {self.role!r}; allowed are {', '.join(Role)}") from None
 
 
-Authenticate: TypeAlias = Callable[[Request], "Operator | None | Awaitable[Operator | None]"]
+Authenticate: TypeAlias = Callable[[Request], "Operator | Awaitable[Operator | None] | None"]
 """Says who sends a request, or None; may be a coroutine function."""
 
 

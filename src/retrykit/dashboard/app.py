@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final, TypeAlias, cast
 
-
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -121,11 +120,16 @@ class Dashboard:
         clock: Clock | None = None,
     ) -> None:
         instance_with(
-            backend, "backend", "dead_letters redrives circuits signals", "one with all its stores, such as open_backend(url)"
+            backend,
+            "backend",
+            "dead_letters redrives circuits signals",
+            "one with all its stores, such as open_backend(url)",
         )
         has_methods(clock, "clock", "now monotonic sleep sleep_async")
         stores = (
-            cast("AsyncBackend", backend) if is_async(backend.dead_letters.search) else as_async(cast("Backend", backend))
+            cast("AsyncBackend", backend)
+            if is_async(backend.dead_letters.search)
+            else as_async(cast("Backend", backend))
         )
         self._site = Site(
             backend=stores,
@@ -146,7 +150,7 @@ class Dashboard:
         handlers = {HTTPException: self._refused, Exception: self._broken}
         self._app = Starlette(
             routes=routes,
-            exception_handlers=cast("Mapping[object, Callable[..., Awaitable[Response]]]", handlers),  # type: ignore[arg-type]  # by class
+            exception_handlers=cast("Mapping[object, Callable[..., Awaitable[Response]]]", handlers),
             lifespan=self._lifespan,
         )
         self._app.router.redirect_slashes = False
@@ -188,7 +192,9 @@ class Dashboard:
                 return self._unknown(request)
             given = await self._form(request, session) if is_form else dict(request.query_params)
             if path in _COSTLY and not self._searches.takes(session.operator.name):
-                raise HTTPException(429, "You search faster than the store is asked. Wait a few seconds.", {"retry-after": "3"})
+                raise HTTPException(
+                    429, "You search faster than the store is asked. Wait a few seconds.", {"retry-after": "3"}
+                )
             ask = Ask(request, session, self._site.clock, given)
             return self._with_cookie(request, await self._answer(page, ask), session)
 
@@ -222,11 +228,15 @@ class Dashboard:
             raise HTTPException(403, "The form was not sent by a page of this dashboard, so nothing was done.")
         given = await read_form(request)
         if not hmac.compare_digest(given.get("csrf", "").encode("utf-8", "replace"), session.csrf.encode()):
-            raise HTTPException(403, "The form is of another session, so nothing was done. Go back, reload the page and send it again.")
+            raise HTTPException(
+                403, "The form is of another session, so nothing was done. Go back, reload the page and send it again."
+            )
         if self._site.read_only:
             raise HTTPException(403, "This dashboard is read-only: it was started so, and nothing can be changed here.")
         if session.operator.role is not Role.OPERATOR:
-            raise HTTPException(403, f"You are signed in as {session.operator.name!r}, who may look but not change anything.")
+            raise HTTPException(
+                403, f"You are signed in as {session.operator.name!r}, who may look but not change anything."
+            )
         return given
 
     def _left_out(self, request: Request) -> Response | None:

@@ -122,7 +122,9 @@ async def read_form(request: Request) -> Mapping[str, str]:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise HTTPException(415, f"The form is of the type {kind[:60]!r}; this page sends application/x-www-form-urlencoded.")
+        raise HTTPException(
+            415, f"The form is of the type {kind[:60]!r}; this page sends application/x-www-form-urlencoded."
+        )
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -131,5 +133,7 @@ async def read_form(request: Request) -> Mapping[str, str]:
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
-        raise HTTPException(400, f"The form cannot be read: it is not ASCII, or has more than {_MAX_FIELDS} fields.") from None
+        raise HTTPException(
+            400, f"The form cannot be read: it is not ASCII, or has more than {_MAX_FIELDS} fields."
+        ) from None
     return {name: values[-1].replace("\r\n", "\n") for name, values in fields.items()}

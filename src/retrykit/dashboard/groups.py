@@ -48,9 +48,7 @@ async def group(site: Site, ask: Ask) -> Response:
     length, step = _SPANS[span]
     now = ask.now()
     query = DeadLetterQuery(fingerprint=found.fingerprint)
-    window = DeadLetterQuery(
-        fingerprint=found.fingerprint, since=now - length, until=now + timedelta(milliseconds=1)
-    )
+    window = DeadLetterQuery(fingerprint=found.fingerprint, since=now - length, until=now + timedelta(milliseconds=1))
     letters = site.backend.dead_letters
     return site.page(
         ask,
@@ -78,7 +76,11 @@ async def annotate(site: Site, ask: Ask) -> Response:
     by = ask.session.operator.name
     await site.backend.dead_letters.annotate(found.fingerprint, by=by, muted=muted, owner=owner, note=note)
     said = {"": "", "no": "listed again", "forever": "muted"}.get(mute, f"muted for {mute}")
-    told = [said, f"owner {owner or 'nobody'}" if owner != found.owner else "", "note changed" if note != found.note else ""]
+    told = [
+        said,
+        f"owner {owner or 'nobody'}" if owner != found.owner else "",
+        "note changed" if note != found.note else "",
+    ]
     if any(told):
         await site.note(ask, "group noted", found.fingerprint, note, ", ".join(filter(None, told)))
     return site.to(ask, "/group", fingerprint=found.fingerprint)
@@ -88,5 +90,8 @@ async def _found(site: Site, ask: Ask) -> DeadLetterGroup:
     fingerprint = ask.needed("fingerprint")
     found = await site.backend.dead_letters.group(fingerprint)
     if found is None:
-        raise HTTPException(404, f"There is no dead letter with the fingerprint {fingerprint[:255]!r}. All of the group may have been purged.")
+        raise HTTPException(
+            404,
+            f"There is no dead letter with the fingerprint {fingerprint[:255]!r}. All of the group may have been purged.",
+        )
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from starlette.exceptions import HTTPException
@@ -48,7 +48,8 @@ async def search(site: Site, ask: Ask) -> Response:
     for word, field in _FACETS.items():
         value = getattr(query, field)
         if value is not None:
-            rest = str(attrs.evolve(query, **{field: None}))
+            without: dict[str, Any] = {field: None}
+            rest = str(attrs.evolve(query, **without))
             facets[word] = [_Narrowed(str(value), None, rest)]
         else:
             found = await letters.top(field, query=query, limit=6)
@@ -68,15 +69,17 @@ async def search(site: Site, ask: Ask) -> Response:
 
 def _with(written: str, field: str, value: str) -> str:
     """Return a query as it was written, with one more term: ``since:2h`` stays what it is."""
-    state = {field: value}
-    return f"{written} {DeadLetterQuery(**state)}".strip()  # type: ignore[arg-type]
+    term: dict[str, Any] = {field: value}
+    return f"{written} {DeadLetterQuery(**term)}".strip()
 
 
 async def letter(site: Site, ask: Ask) -> Response:
     """Show all of one letter: what came in, what was tried, what was decided, and what it has in common with others."""
     found = await site.backend.dead_letters.get(ask.needed("id"))
     if found is None:
-        raise HTTPException(404, f"There is no dead letter {ask.needed('id')[:255]!r}. It may have been purged; search for its message.")
+        raise HTTPException(
+            404, f"There is no dead letter {ask.needed('id')[:255]!r}. It may have been purged; search for its message."
+        )
     claim = await site.backend.claims.get(found.message_id)
     delivery = await site.backend.deliveries.get(found.message_id)
     group, near = None, list[DeadLetter]()

@@ -108,7 +108,9 @@ async def start(site: Site, ask: Ask) -> Response:
     terms, planned = _terms(ask), ask.whole("planned", 0, 0, 10**12)
     made = await _planned(site, ask)
     if made.count != planned:
-        said = f"The plan has changed: {planned:,} letters were confirmed, {made.count:,} wait now. Look at it once more."
+        said = (
+            f"The plan has changed: {planned:,} letters were confirmed, {made.count:,} wait now. Look at it once more."
+        )
         return _plan_page(site, ask, made, 409, said)
     if made.count == 0:
         return _plan_page(site, ask, made, 409, "There is nothing to put back.")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import shlex
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -35,8 +38,13 @@ _SHOWN: Final = 100_000
 @cache
 def asset(name: str) -> tuple[bytes, str]:
     """Return a file that pages refer to, and a digest of it for its address."""
-    data = files(__package__).joinpath("static", name).read_bytes()
+    data = files("retrykit.dashboard").joinpath("static", name).read_bytes()
     return data, hashlib.sha256(data).hexdigest()[:12]
+
+
+def digest_of(name: str) -> str:
+    """Return the digest of a file that pages refer to."""
+    return asset(name)[1]
 
 
 def root_of(request: Request) -> str:
@@ -67,17 +75,15 @@ def payload_text(data: bytes) -> str:
     """Return a payload for people: JSON indented, anything else as it is."""
     text = data.decode("utf-8", "backslashreplace")
     if len(text) <= _SHOWN:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            pass
     return text
 
 
 def _instant(value: datetime | None) -> Markup:
     """Return an instant as the browser can show it in the reader's zone."""
     if value is None:
-        return Markup("<span class=muted>–</span>")
+        return Markup("<span class=muted>&ndash;</span>")
     iso = to_iso(value)
     shown = f"{iso[:10]} {iso[11:19]}"
     return Markup('<time datetime="{0}" title="{1} UTC">{1}<abbr> UTC</abbr></time>').format(iso, shown)
@@ -99,18 +105,19 @@ _templates: Final = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(
-    block=_block,
-    counted=counted,
-    line=_line,
-    n=lambda value: f"{value:,}",
-    payload=payload_text,
-    said=_said,
-    share=_share,
-    short=short,
-    time=_instant,
-)
-_templates.globals.update(asset=lambda name: asset(name)[1], shown=_SHOWN)
+_FILTERS: Final[dict[str, Callable[..., object]]] = {
+    "block": _block,
+    "counted": counted,
+    "line": _line,
+    "n": "{:,}".format,
+    "payload": payload_text,
+    "said": _said,
+    "share": _share,
+    "shell": shlex.quote,
+    "short": short,
+    "time": _instant,
+}
+_templates.filters.update(_FILTERS)
 
 
 @attrs.frozen(kw_only=True)
@@ -148,7 +155,7 @@ class Site:
             return link(root, path, **params)
 
         def ago(instant: datetime | None) -> str:
-            return "" if instant is None else f"{short(max(0.0, (now - instant).total_seconds()))} ago"
+            return "" if instant is None else f"{short(max(0, round((now - instant).total_seconds())))} ago"
 
         known: dict[str, Any] = {
             "operator": None,
@@ -162,8 +169,10 @@ class Site:
                 **known,
                 **values,
                 "ago": ago,
+                "asset": digest_of,
                 "now": now,
                 "read_only": self.read_only,
+                "shown": _SHOWN,
                 "signs_in": self.access.has_sign_in,
                 "url": url,
             }
@@ -179,5 +188,3 @@ class Site:
         by = ask.session.operator.name
         entry = AuditEntry(at=ask.now(), by=by, action=action, subject=subject, why=why, result=result)
         await self.backend.redrives.note(entry)
-
-

@@ -1,14 +1,23 @@
 // What pages can do without and are better with: the reader's own time, copying, and progress that moves by itself.
 "use strict";
 
-const inZone = new Intl.DateTimeFormat(undefined, {
-  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-});
+const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+const forms = {
+  today: new Intl.DateTimeFormat(undefined, { ...clock, second: "2-digit" }),
+  year: new Intl.DateTimeFormat(undefined, { ...clock, month: "short", day: "numeric" }),
+  ever: new Intl.DateTimeFormat(undefined, { ...clock, month: "short", day: "numeric", year: "numeric" }),
+};
+
+function inZone(at) {
+  const now = new Date();
+  if (at.toDateString() === now.toDateString()) return forms.today.format(at);
+  return (at.getFullYear() === now.getFullYear() ? forms.year : forms.ever).format(at);
+}
 
 function localise(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     time.title = time.getAttribute("datetime").replace("T", " ").replace(/\.\d+Z$/, " UTC");
-    time.textContent = inZone.format(new Date(time.getAttribute("datetime")));
+    time.textContent = inZone(new Date(time.getAttribute("datetime")));
   }
 }
 
