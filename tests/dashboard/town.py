@@ -75,7 +75,9 @@ class Town:
                 backend.deliveries.record(
                     Delivery(message_id=f"{status.value}-{each}", status=status, provider="ses", updated_at=at)
                 )
-        backend.dead_letters.annotate("v1:" + f"{0:016x}", by="ada", owner="ada", note="deploy 41 dropped first_name; repaired in 42")
+        backend.dead_letters.annotate(
+            "v1:" + f"{0:016x}", by="ada", owner="ada", note="deploy 41 dropped first_name; repaired in 42"
+        )
         backend.circuits.pause("campaign:invoices", reason="wrong amounts, finance looks at it", by="ada")
         backend.circuits.trip("ses", by="worker-3", recovery="5m")
 
@@ -97,4 +99,3 @@ class Town:
             while queue:
                 await dispatcher.handle(queue.pop())
             await asyncio.sleep(0.01)
-
