@@ -269,7 +269,10 @@ def test_alerts_in_force_stand_first(browse: Browse, town: Town) -> None:
     monitor = Monitor(town.backend)
     monitor(
         UnknownCode(
-            at=current_clock().now(), provider="ses", code="599", failure=Failure(error_class=ErrorClass.UNKNOWN, outcome=Outcome.NOT_SENT)
+            at=current_clock().now(),
+            provider="ses",
+            code="599",
+            failure=Failure(error_class=ErrorClass.UNKNOWN, outcome=Outcome.NOT_SENT),
         )
     )
     monitor.run_once()
