@@ -212,7 +212,8 @@ class Dashboard:
             title = HTTPStatus(error.status_code).phrase
             return self._site.page(ask, "refused.html", error.status_code, title=title, said=error.detail)
         except RetrykitError as error:
-            return self._site.page(ask, "refused.html", 400, title="That cannot be done", said=str(error))
+            written = ask.given.get("q", "")[:4_000] if ask.request.method == "GET" else ""
+            return self._site.page(ask, "refused.html", 400, title="That cannot be done", said=str(error), q=written)
 
     def _store_is_away(self, request: Request, error: StoreError) -> Response:
         is_away = isinstance(error, StoreUnavailableError)

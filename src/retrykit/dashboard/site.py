@@ -163,6 +163,7 @@ class Site:
             "csrf": "",
             "here": request.scope["path"].removeprefix(root),
             "refresh": None,
+            "q": "",
         }
         html = _templates.get_template(template).render(
             {
