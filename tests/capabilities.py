@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import socket
 from collections.abc import Callable
 
@@ -39,7 +40,13 @@ def _server(kind: str) -> Callable[[], bool]:
     return probe
 
 
+def _chromium() -> bool:
+    given = os.environ.get("RETRYKIT_CHROMIUM")
+    return bool(given or shutil.which("chromium") or shutil.which("chromium-browser"))
+
+
 PROBES: dict[str, Callable[[], bool]] = {
+    "chromium": _chromium,
     "fork": lambda: hasattr(os, "fork"),
     "loopback": _loopback,
     "redis-server": _server("redis"),

@@ -9,6 +9,7 @@ from click.shell_completion import get_completion_class
 
 from .alerts import alerts
 from .classify import classify
+from .dashboard import dashboard
 from .deliveries import deliveries
 from .demo import demo
 from .dlq import dlq
@@ -61,6 +62,7 @@ def completion(shell: str) -> None:
 for command in (
     alerts,
     classify,
+    dashboard,
     deliveries,
     demo,
     dlq,

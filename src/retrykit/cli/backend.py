@@ -19,7 +19,7 @@ from ..stores import Backend
 from ..tables import as_table, parse_table
 from .output import Unusable
 
-__all__ = ["given", "needed", "opened", "with_backend", "with_url"]
+__all__ = ["given", "needed", "opened", "there", "with_backend", "with_url"]
 
 _SQLITE: Final = "sqlite:///"
 
@@ -37,12 +37,7 @@ def with_backend(command: F) -> F:
 @contextmanager
 def opened(url: str | None) -> Generator[Backend]:
     """Open the backend of a URL for a command; what goes wrong with it ends the command with exit code 2."""
-    url = needed(url)
-    file = Path(url.removeprefix(_SQLITE))
-    if url.startswith(_SQLITE) and not file.is_file():
-        raise Unusable(f"there is no file {str(file)!r}; a service makes it when it starts")
-    if url.startswith(_SQLITE) and _is_foreign(file):
-        raise Unusable(f"nothing of retrykit is in the file {str(file)!r}; a service makes its tables when it starts")
+    url = there(url)
     try:
         backend = open_backend(url)
         try:
@@ -51,6 +46,17 @@ def opened(url: str | None) -> Generator[Backend]:
             backend.close()
     except RetrykitError as error:
         raise Unusable(str(error)) from None
+
+
+def there(url: str | None) -> str:
+    """Return the URL that a command was given, of a backend that is there, or end it with exit code 2: no command makes a file by mistake."""
+    url = needed(url)
+    file = Path(url.removeprefix(_SQLITE))
+    if url.startswith(_SQLITE) and not file.is_file():
+        raise Unusable(f"there is no file {str(file)!r}; a service makes it when it starts")
+    if url.startswith(_SQLITE) and _is_foreign(file):
+        raise Unusable(f"nothing of retrykit is in the file {str(file)!r}; a service makes its tables when it starts")
+    return url
 
 
 def _is_foreign(file: Path) -> bool:
