@@ -14,7 +14,7 @@ import pytest
 
 from tests.capabilities import require
 
-require("axe_core_python", "chromium", "jinja2", "playwright", "starlette", "uvicorn")
+require("axe_playwright_python", "chromium", "jinja2", "playwright", "starlette", "uvicorn")
 
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright

@@ -12,9 +12,9 @@ import pytest
 
 from tests.capabilities import require
 
-require("axe_core_python", "chromium", "jinja2", "playwright", "starlette", "uvicorn")
+require("axe_playwright_python", "chromium", "jinja2", "playwright", "starlette", "uvicorn")
 
-import axe_core_python
+import axe_playwright_python
 from playwright.sync_api import Page, expect
 
 from retrykit.dashboard import Operator, Role
@@ -27,7 +27,7 @@ from tests.dashboard.town import Town
 Serve = Callable[..., House]
 Window = Callable[..., Watched]
 
-AXE = next(Path(axe_core_python.__file__).parent.rglob("axe.min.js"))
+AXE = next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js"))
 SHOTS = Path(__file__).parent.parent.parent / "build" / "screenshots"
 ADA = Operator("ada", Role.OPERATOR)
 
