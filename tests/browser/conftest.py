@@ -72,8 +72,9 @@ def serve(town: Town) -> Iterator[Callable[..., House]]:
         each.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Start Chromium, for one module: while its driver is there, its thread can run no other event loop."""
     path = os.environ.get("RETRYKIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS.split())
