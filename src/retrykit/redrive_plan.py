@@ -28,6 +28,7 @@ _LOOKED_AT: Final = 100
 
 _SAMPLES: Final = 5
 _TOP: Final = 5
+_ALL: Final = 1_000_000
 
 
 @attrs.frozen(kw_only=True)
@@ -104,11 +105,14 @@ def plan_flow(
     letters = backend.dead_letters
     query = waiting(query, (clock or current_clock()).now(), everything=everything)
     page = yield from do(letters.search, query, limit=_LOOKED_AT)
+    classes = yield from _top(
+        letters, "error_class", query, _ALL
+    )  # every letter has one, so they also tell how many there are
     plan = RedrivePlan(
         query=query,
-        count=(yield from do(letters.count, query)),
+        count=sum(count for _, count in classes),
         max_redrives=max_redrives,
-        error_classes=(yield from _top(letters, "error_class", query)),
+        error_classes=classes[:_TOP],
         providers=(yield from _top(letters, "provider", query)),
         campaigns=(yield from _top(letters, "campaign_id", query)),
         samples=page.letters[:_SAMPLES],
@@ -117,10 +121,10 @@ def plan_flow(
 
 
 def _top(
-    letters: DeadLetterStore | AsyncDeadLetterStore, facet: Facet, query: DeadLetterQuery
+    letters: DeadLetterStore | AsyncDeadLetterStore, facet: Facet, query: DeadLetterQuery, limit: int = _TOP
 ) -> Steps[Sequence[tuple[str, int]]]:
     top = cast("Callable[..., Sequence[tuple[str, int]]]", letters.top)  # checkers do not see both colours in one
-    return (yield from do(top, facet, query=query, limit=_TOP))
+    return (yield from do(top, facet, query=query, limit=limit))
 
 
 def _warnings(
