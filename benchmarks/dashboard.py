@@ -2,7 +2,8 @@
 
 The file is filled as by `benchmarks/dead_letters.py`. Each page is then asked for in process, with values of letters drawn at random, from
 the first byte of the request to the last of the answer. With ``--file`` the file is kept, and used again when it is there: a
-million letters take some minutes to fill and 4 GB. Exits with 1 if the median of a page is above ``--limit``.
+million letters take some minutes to fill and 4 GB. Exits with 1 if the median of what a page
+takes of the processor is above ``--limit``.
 """
 
 from __future__ import annotations
@@ -73,20 +74,22 @@ async def measure(backend: SQLiteBackend, rounds: int, limit: float) -> bool:
     letters = list(backend.dead_letters.search(limit=200).letters)
     transport = httpx.ASGITransport(Dashboard(backend, clock=_Patient()), client=("127.0.0.1", 1))
     is_fast = True
-    print("| page | median | slowest | bytes |\n|---|---|---|---|")
+    print("| page | passed | of the processor | slowest | bytes |\n|---|---|---|---|---|")
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8025") as client:
         for name, address in pages().items():
-            taken, size = list[float](), 0
+            taken, worked, size = list[float](), list[float](), 0
             for _ in range(rounds + 1):
                 path = address(drawn.choice(letters))
-                began = time.perf_counter()
+                began, working = time.perf_counter(), time.process_time()
                 answer = await client.get(path)
                 taken.append(1000 * (time.perf_counter() - began))
+                worked.append(1000 * (time.process_time() - working))
                 size = len(answer.content)
                 assert answer.status_code in (200, 404), (path, answer.status_code, answer.text[:2000])
-            median = statistics.median(taken[1:])
+            median = statistics.median(worked[1:])  # other programs of a busy machine change it less than what passes
             is_fast = is_fast and median < limit
-            print(f"| {name} | {median:.1f} ms | {max(taken):.1f} ms | {size:,} |", flush=True)
+            passed = statistics.median(taken[1:])
+            print(f"| {name} | {passed:.1f} ms | {median:.1f} ms | {max(taken):.1f} ms | {size:,} |", flush=True)
     return is_fast
 
 
@@ -95,7 +98,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--letters", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--limit", type=float, default=100.0, help="milliseconds that the median of a page may take")
+    parser.add_argument(
+        "--limit", type=float, default=100.0, help="milliseconds of the processor that the median of a page may take"
+    )
     parser.add_argument("--file", type=Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -28,6 +28,7 @@ _LOOKED_AT: Final = 100
 
 _SAMPLES: Final = 5
 _TOP: Final = 5
+_ALL: Final = 1_000_000
 
 
 @attrs.frozen(kw_only=True)
@@ -104,23 +105,33 @@ def plan_flow(
     letters = backend.dead_letters
     query = waiting(query, (clock or current_clock()).now(), everything=everything)
     page = yield from do(letters.search, query, limit=_LOOKED_AT)
+    # Stores know how many there have been up to now; how many died before an instant, many of them only by looking at each.
+    tops = yield from _tops(letters, attrs.evolve(query, until=None))
+    if (yield from do(letters.count, attrs.evolve(query, since=query.until, until=None))):
+        tops = yield from _tops(letters, query)
+    classes, providers, campaigns = tops
     plan = RedrivePlan(
         query=query,
-        count=(yield from do(letters.count, query)),
+        count=sum(count for _, count in classes),  # every letter has one
         max_redrives=max_redrives,
-        error_classes=(yield from _top(letters, "error_class", query)),
-        providers=(yield from _top(letters, "provider", query)),
-        campaigns=(yield from _top(letters, "campaign_id", query)),
+        error_classes=classes[:_TOP],
+        providers=providers,
+        campaigns=campaigns,
         samples=page.letters[:_SAMPLES],
     )
     return attrs.evolve(plan, warnings=(yield from _warnings(backend, plan, page.letters, cipher)))
 
 
-def _top(
-    letters: DeadLetterStore | AsyncDeadLetterStore, facet: Facet, query: DeadLetterQuery
-) -> Steps[Sequence[tuple[str, int]]]:
+def _tops(
+    letters: DeadLetterStore | AsyncDeadLetterStore, query: DeadLetterQuery
+) -> Steps[list[Sequence[tuple[str, int]]]]:
+    """Return how many letters of a query have which class, provider and campaign."""
     top = cast("Callable[..., Sequence[tuple[str, int]]]", letters.top)  # checkers do not see both colours in one
-    return (yield from do(top, facet, query=query, limit=_TOP))
+    found = list[Sequence[tuple[str, int]]]()
+    facets: tuple[tuple[Facet, int], ...] = (("error_class", _ALL), ("provider", _TOP), ("campaign_id", _TOP))
+    for facet, limit in facets:
+        found.append((yield from do(top, facet, query=query, limit=limit)))
+    return found
 
 
 def _warnings(
