@@ -95,7 +95,6 @@ def photograph(page: Page, url: str, night: Night, folder: Path) -> None:
     page.locator('input[name="canary"]').fill("5")
     keep("plan")
     page.get_by_role("button", name="Continue to confirm").click()
-    keep("confirm")
     page.get_by_role("button", name="Put 40 letters back").click()
     page.wait_for_url("**/redrive?*")
     (job,) = night.backend.redrives.jobs()
