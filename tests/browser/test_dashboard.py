@@ -12,7 +12,7 @@ import pytest
 
 from tests.capabilities import require
 
-require("axe_core_python", "chromium", "jinja2", "playwright", "starlette", "uvicorn")
+require("axe_core_python", "jinja2", "playwright", "starlette", "uvicorn")
 
 import axe_core_python
 from playwright.sync_api import Page, expect

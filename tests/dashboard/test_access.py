@@ -74,8 +74,13 @@ def test_token_signs_in_elsewhere_and_signs_out(browse: Browse) -> None:
 
 def test_cookie_under_https_is_secure(browse: Browse) -> None:
     """Under HTTPS the cookie never goes over anything else."""
-    browser = browse(Dashboard(MemoryBackend(), tokens=TOKENS), address="https://ops.example.org")
-    assert "secure" in browser.post("/sign-in", {"token": ADA}).headers["set-cookie"].lower()
+    app = Dashboard(MemoryBackend(), tokens=TOKENS)
+    direct = browse(app, address="https://ops.example.org").post("/sign-in", {"token": ADA})
+    behind = browse(app, address="http://ops.example.org")
+    proxied = behind.post("/sign-in", {"token": ADA}, origin="https://ops.example.org")
+    plain = behind.post("/sign-in", {"token": ADA})
+    cookies = [each.headers["set-cookie"].lower() for each in (direct, proxied, plain)]
+    assert [True, True, False] == ["secure" in each for each in cookies]
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nx", "evil"])
