@@ -120,7 +120,7 @@ pending = [retrykit]
 while pending:
     package = pending.pop()
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if module.name in ("retrykit.cli", "retrykit.demo", "retrykit.testing") or module.name.endswith("__main__"):
+        if module.name in ("retrykit.cli", "retrykit.dashboard", "retrykit.demo", "retrykit.testing") or module.name.endswith("__main__"):
             continue
         try:
             loaded = importlib.import_module(module.name)
@@ -139,3 +139,10 @@ def test_no_module_states_the_version_again() -> None:
     pattern = re.compile(rf"""["']{re.escape(PROJECT["version"])}["']""")
     repeated = [path.name for path in (ROOT / "src").rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
     assert repeated == []
+
+
+def test_package_brings_the_pages_of_the_dashboard() -> None:
+    """Templates, style and script of the dashboard are installed with it."""
+    folder = resources.files("retrykit").joinpath("dashboard")
+    for name in ("templates/base.html", "static/style.css", "static/app.js", "static/icon.svg"):
+        assert folder.joinpath(name).is_file()

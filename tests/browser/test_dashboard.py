@@ -12,7 +12,7 @@ import pytest
 
 from tests.capabilities import require
 
-require("axe_playwright_python", "chromium", "jinja2", "playwright", "starlette", "uvicorn")
+require("axe_playwright_python", "jinja2", "playwright", "starlette", "uvicorn")
 
 import axe_playwright_python
 from playwright.sync_api import Page, expect

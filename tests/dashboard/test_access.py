@@ -22,6 +22,7 @@ from retrykit.errors import ConfigurationError
 from retrykit.testing import ManualClock
 from tests.dashboard.client import Browser, text_of
 from tests.dashboard.town import Town
+from tests.fresh import run_fresh
 
 Browse = Callable[..., Browser]
 ADA, BEA = "token-of-ada-the-operator", "token-of-bea-the-viewer"
@@ -73,8 +74,13 @@ def test_token_signs_in_elsewhere_and_signs_out(browse: Browse) -> None:
 
 def test_cookie_under_https_is_secure(browse: Browse) -> None:
     """Under HTTPS the cookie never goes over anything else."""
-    browser = browse(Dashboard(MemoryBackend(), tokens=TOKENS), address="https://ops.example.org")
-    assert "secure" in browser.post("/sign-in", {"token": ADA}).headers["set-cookie"].lower()
+    app = Dashboard(MemoryBackend(), tokens=TOKENS)
+    direct = browse(app, address="https://ops.example.org").post("/sign-in", {"token": ADA})
+    behind = browse(app, address="http://ops.example.org")
+    proxied = behind.post("/sign-in", {"token": ADA}, origin="https://ops.example.org")
+    plain = behind.post("/sign-in", {"token": ADA})
+    cookies = [each.headers["set-cookie"].lower() for each in (direct, proxied, plain)]
+    assert [True, True, False] == ["secure" in each for each in cookies]
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nx", "evil"])
@@ -277,3 +283,31 @@ def test_search_that_is_repeated_too_fast_waits(browse: Browse, clock: ManualClo
     assert 200 == browser.get("/").status_code
     clock.advance(1)
     assert 200 == browser.get("/letters").status_code
+
+
+def test_address_by_the_wrong_method_says_so(browse: Browse) -> None:
+    """A page takes no form it does not know, and a form's address shows nothing."""
+    browser = browse(Dashboard(MemoryBackend()))
+    assert [405, 405] == [browser.post("/audit", {}).status_code, browser.get("/circuits/pause").status_code]
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out"])
+def test_signing_in_and_out_by_another_site_is_refused(browse: Browse, path: str) -> None:
+    """Nobody is signed in or out by a page elsewhere."""
+    browser = browse(Dashboard(MemoryBackend(), tokens=TOKENS))
+    assert 403 == browser.post(path, {"token": ADA}, origin="http://evil.example").status_code
+
+
+def test_package_without_its_extra_names_it() -> None:
+    """Whoever has not installed what it is made of is told what to install; any other module that is missing is a fault."""
+    for missing, said in (("jinja2", "MissingExtraError"), ("retrykit.throttles", "ModuleNotFoundError")):
+        told = run_fresh(
+            "import json, sys\n"
+            "class Gone:\n"
+            "    def find_spec(self, name, *_):\n"
+            f"        if name == 'jinja2': raise ModuleNotFoundError('gone', name={missing!r})\n"
+            "sys.meta_path.insert(0, Gone())\n"
+            "try: import retrykit.dashboard\n"
+            "except ImportError as error: print(json.dumps(type(error).__name__))"
+        )
+        assert said == told

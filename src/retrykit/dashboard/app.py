@@ -308,7 +308,8 @@ class Dashboard:
 
     def _set_cookie(self, request: Request, response: Response, value: str) -> None:
         root = root_of(request)
-        is_secure = request.scope.get("scheme") == "https"
+        # A proxy may have ended HTTPS before; the page that sent the form tells.
+        is_secure = "https" in (request.scope.get("scheme"), request.headers.get("origin", "").partition(":")[0])
         response.set_cookie(
             COOKIE, value, max_age=LASTS, path=f"{root}/", httponly=True, samesite="strict", secure=is_secure
         )
