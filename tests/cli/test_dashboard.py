@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_backend_that_cannot_be_opened_ends_the_command(post: Post) -> None:
     backend.close()
     import sqlite3
 
-    with sqlite3.connect(post.file) as db:
+    with closing(sqlite3.connect(post.file)) as db, db:
         db.execute("UPDATE retrykit_schema SET version = 9999")
     result = post.run("dashboard", "--port", "0")
     assert 2 == result.exit_code and "9999" in result.output
