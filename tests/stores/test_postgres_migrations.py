@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
-from retrykit.backends.postgres import PostgresBackend, schema
+from retrykit.backends.postgres import PostgresBackend, planning, schema
 from retrykit.backends.postgres.database import Schema
-from retrykit.backends.postgres.planning import planned_postgres
 from retrykit.errors import StoreUnavailableError
 from retrykit.message import Message
 from retrykit.stores import Claimed
@@ -47,7 +46,7 @@ def is_newer(monkeypatch):
     def become():
         monkeypatch.setattr(schema, "MIGRATIONS", NEWER)
         monkeypatch.setattr(schema, "SCHEMA_VERSION", NEW)
-        monkeypatch.setattr("retrykit.backends.postgres.planning.SCHEMA_VERSION", NEW)
+        monkeypatch.setattr(planning, "SCHEMA_VERSION", NEW)
 
     return become
 
@@ -109,18 +108,18 @@ def test_fleet_works_on_while_its_schema_is_migrated(name, db, is_newer):
 def test_statements_that_are_printed_are_those_that_are_run(name, db, is_newer):
     """An administrator may run them one after the other, and there is nothing left to do."""
     is_newer()
-    found, version, statements = planned_postgres(postgres.dsn(), name)
+    found, version, statements = planning.planned_postgres(postgres.dsn(), name)
     assert (OLD, NEW, 1) == (found, version, sum("CONCURRENTLY" in each for each in statements))
     for statement in statements:
         db.execute(statement)
     assert (NEW, [(True,)]) == state_of(db, name)
-    assert (NEW, NEW, []) == planned_postgres(postgres.dsn(), name)
+    assert (NEW, NEW, []) == planning.planned_postgres(postgres.dsn(), name)
 
 
 def test_index_whose_building_has_failed_is_built_again(name, db, is_newer):
     """What it leaves behind is there and cannot be used; nobody takes it for the index."""
     is_newer()
-    for statement in planned_postgres(postgres.dsn(), name)[2][:-1]:
+    for statement in planning.planned_postgres(postgres.dsn(), name)[2][:-1]:
         db.execute(statement)
     db.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = (SELECT oid FROM pg_class WHERE relname = %s AND "
@@ -135,7 +134,7 @@ def test_index_whose_building_has_failed_is_built_again(name, db, is_newer):
 def test_index_that_was_built_and_not_noted_is_taken_as_it_is(name, db, is_newer):
     """Whoever built it has died before it could say so."""
     is_newer()
-    for statement in planned_postgres(postgres.dsn(), name)[2][:-1]:
+    for statement in planning.planned_postgres(postgres.dsn(), name)[2][:-1]:
         db.execute(statement)
     assert (OLD + 1, [(True,)]) == state_of(db, name)
     migrate(name)
@@ -176,7 +175,7 @@ def test_migration_behind_a_long_transaction_gives_up_and_changes_nothing(name, 
 def test_index_waits_for_one_that_somebody_else_builds(name, db, is_newer):
     """A build takes its time; whoever finds it half done waits until it has ended, and then takes it."""
     is_newer()
-    for statement in planned_postgres(postgres.dsn(), name)[2][:-2]:
+    for statement in planning.planned_postgres(postgres.dsn(), name)[2][:-2]:
         db.execute(statement)
     with closing(psycopg.connect(postgres.dsn())) as own:
         own.execute(Schema(name, None).named("SELECT count(*) FROM retrykit.retries"))
