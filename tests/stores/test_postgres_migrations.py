@@ -94,8 +94,8 @@ def test_fleet_works_on_while_its_schema_is_migrated(name, db, is_newer):
     for each in workers:
         each.start()
     opened.wait()
-    is_newer()
     try:
+        is_newer()
         repeated(name)
     finally:
         stop.set()
