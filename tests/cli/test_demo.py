@@ -36,7 +36,7 @@ def test_demo_json_passes_its_audit_and_settles_every_unknown(tmp_path: Path, sc
     total = scale(10_000)
     speed = 1500 if total > 1000 else 4000
     done = run("--messages", str(total), "--speed", str(speed), "--json", "--db", str(tmp_path / "demo.db"))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-4000:]
     result = json.loads(done.stdout)
     audit = result["audit"]
     assert audit["passed"] is True
