@@ -40,13 +40,13 @@ def _server(kind: str) -> Callable[[], bool]:
     return probe
 
 
-def _chromium() -> bool:
-    given = os.environ.get("RETRYKIT_CHROMIUM")
-    return bool(given or shutil.which("chromium") or shutil.which("chromium-browser"))
+def chromium() -> str | None:
+    """Return the path of a Chromium, or None where there is none: that of `RETRYKIT_CHROMIUM`, or one that is installed."""
+    return os.environ.get("RETRYKIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 PROBES: dict[str, Callable[[], bool]] = {
-    "chromium": _chromium,
+    "chromium": lambda: chromium() is not None,
     "fork": lambda: hasattr(os, "fork"),
     "loopback": _loopback,
     "redis-server": _server("redis"),

@@ -1,27 +1,24 @@
-"""A headless Chromium, and dashboards that it can reach."""
+"""A headless Chromium, and dashboards that it can reach.
+
+What these need is imported where it is used: the tests beside this file say what they require, and are left out where it is absent.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.capabilities import require
-
-require("axe_playwright_python", "jinja2", "playwright", "starlette", "uvicorn")
-
-import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-
 from retrykit.backends import MemoryBackend
-from retrykit.dashboard import Dashboard
+from tests import capabilities
 from tests.dashboard.town import Town
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update "
@@ -33,6 +30,10 @@ class House:
     """A dashboard on a port of its own, with the workers of a service beside it."""
 
     def __init__(self, town: Town, options: dict[str, Any]) -> None:
+        import uvicorn
+
+        from retrykit.dashboard import Dashboard
+
         self.town = town
         self._app = Dashboard(town.backend, **options)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -75,7 +76,9 @@ def serve(town: Town) -> Iterator[Callable[..., House]]:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Start Chromium, for one module: while its driver is there, its thread can run no other event loop."""
-    path = os.environ.get("RETRYKIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    from playwright.sync_api import sync_playwright
+
+    path = capabilities.chromium()
     if path is None:
         pytest.skip("no Chromium is here: install Debian's chromium, or give RETRYKIT_CHROMIUM its path")
     with sync_playwright() as playwright:
@@ -103,7 +106,7 @@ class Watched:
 @pytest.fixture
 def window(chromium: Browser) -> Iterator[Callable[..., Watched]]:
     """Open windows, each of somebody else; at their end none has asked others for anything."""
-    opened = list[tuple[BrowserContext, Watched]]()
+    opened: list[tuple[BrowserContext, Watched]] = []
 
     def made(house: House, **options: Any) -> Watched:
         context = chromium.new_context(**options)
