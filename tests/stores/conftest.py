@@ -111,6 +111,15 @@ def clock():
 
 
 @pytest.fixture
+def schema():
+    """The name of an empty schema on the PostgreSQL server of the tests."""
+    from tests.servers import postgres  # only where there is one: the tests that ask for it require it
+
+    yield postgres.schemas.take()
+    postgres.schemas.give_back()
+
+
+@pytest.fixture
 def path(tmp_path):
     """The path of a SQLite file that does not exist yet."""
     return tmp_path / "store.db"

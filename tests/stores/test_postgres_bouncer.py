@@ -35,12 +35,6 @@ def bouncer():
     made.end()
 
 
-@pytest.fixture
-def schema():
-    yield postgres.schemas.take()
-    postgres.schemas.give_back()
-
-
 def test_more_threads_than_connections_share_them(bouncer, schema):
     """What needs several statements in one transaction does not get into another's."""
     with closing(PostgresBackend(bouncer.dsn, schema=schema)) as backend:

@@ -29,12 +29,6 @@ NEVER = PoisonRule(failures=None)
 
 
 @pytest.fixture
-def schema():
-    yield postgres.schemas.take()
-    postgres.schemas.give_back()
-
-
-@pytest.fixture
 def claims(schema):
     with closing(PostgresBackend(postgres.dsn(), schema=schema)) as made:
         yield made.claims

@@ -32,12 +32,6 @@ def found(url):
     return {(each.subject, each.level.value): f"{each.said}; {each.advice}" for each in diagnose(url)}
 
 
-@pytest.fixture
-def schema():
-    yield postgres.schemas.take()
-    postgres.schemas.give_back()
-
-
 def test_server_of_the_tests_is_well_but_for_what_makes_it_fast(schema):
     """Each thing that is looked at is told."""
     seen = found(url_of(schema))

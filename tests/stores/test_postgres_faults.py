@@ -43,12 +43,6 @@ from tests.stores.conftest import drive_asyncio, drive_trio
 
 
 @pytest.fixture
-def schema():
-    yield postgres.schemas.take()
-    postgres.schemas.give_back()
-
-
-@pytest.fixture
 def backend(schema):
     with closing(PostgresBackend(postgres.dsn(), schema=schema)) as made:
         yield made

@@ -31,12 +31,6 @@ from tests.stores.test_postgres_faults import TimeIsUpError, interrupted_while_i
 
 
 @pytest.fixture
-def schema():
-    yield postgres.schemas.take()
-    postgres.schemas.give_back()
-
-
-@pytest.fixture
 def backend(schema, clock):
     with closing(PostgresBackend(postgres.dsn(), schema=schema, clock=clock)) as made:
         yield made

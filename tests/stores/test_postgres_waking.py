@@ -29,12 +29,6 @@ NOW = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def schema():
-    yield postgres.schemas.take()
-    postgres.schemas.give_back()
-
-
-@pytest.fixture
 def backend(schema):
     """Somebody else's, by which messages come."""
     with closing(PostgresBackend(postgres.pool(), schema=schema)) as made:
