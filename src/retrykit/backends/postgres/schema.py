@@ -173,16 +173,18 @@ def check(schema: str) -> Flow[str]:
 
 def pending(found: int) -> Sequence[str]:
     """Return the statements that lead from a version to this one."""
-    return [statement for version in range(found, SCHEMA_VERSION) for statement in _step(version)]
+    statements = list[str]()
+    for version, step in enumerate(MIGRATIONS[found:], found):
+        if isinstance(step, Index):
+            statements += [step.sql, _set_version(version + 1)]
+        else:
+            statements += [BEGIN, *_changes(version, step), "COMMIT"]
+    return statements
 
 
-def _step(version: int) -> Sequence[str]:
-    """Return the statements that lead from a version to the next one."""
-    step = MIGRATIONS[version]
-    if isinstance(step, Index):
-        return [step.sql, _set_version(version + 1)]
-    first = [_HURRY] if version else _VERSIONS
-    return [BEGIN, *first, *step, _set_version(version + 1), "COMMIT"]
+def _changes(version: int, step: Sequence[str]) -> Sequence[str]:
+    """Return the statements of one transaction that lead from a version to the next one."""
+    return [*([_HURRY] if version else _VERSIONS), *step, _set_version(version + 1)]
 
 
 def _set_version(version: int) -> str:
@@ -215,7 +217,7 @@ def migrate(schema: str) -> Flow[int]:
                 yield Statement(step.sql)
                 continue  # and see whether it was built
         elif step is not None:
-            for statement in _step(found)[1:-1]:
+            for statement in _changes(found, step):
                 yield Statement(statement)
         yield Statement("COMMIT")
         if found + 1 >= SCHEMA_VERSION:
