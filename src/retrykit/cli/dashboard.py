@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import stat
 from collections.abc import Mapping
@@ -64,13 +63,14 @@ def dashboard(
         import uvicorn
 
         from ..dashboard import Dashboard, Operator, Role
+        from ..dashboard.access import is_loopback
     except ImportError as error:
         missing = (
             error if isinstance(error, MissingExtraError) else MissingExtraError("dashboard", error.name or "uvicorn")
         )
         raise Unusable(str(missing)) from None
     tokens = None if token_file is None else _tokens(token_file)
-    if tokens is None and not _is_loopback(host):
+    if tokens is None and not is_loopback(host):
         raise click.UsageError(f"--host {host} is open to other machines; say with --token-file who may sign in")
     url = there(url)
 
@@ -103,6 +103,7 @@ def dashboard(
 def _tokens(file: Path) -> Mapping[str, Operator]:
     """Return who has which token."""
     from ..dashboard import Operator, Role
+    from ..dashboard.access import LEAST_TOKEN
 
     if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         raise Unusable(
@@ -113,19 +114,12 @@ def _tokens(file: Path) -> Mapping[str, Operator]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) != 3 or words[0] not in list(Role) or len(words[2]) < 16:
+        if len(words) != 3 or words[0] not in list(Role) or len(words[2]) < LEAST_TOKEN:
             raise Unusable(
                 f"line {number} of the token file {str(file)!r} is none; allowed is viewer or operator, a name without spaces, and a "
-                "token of 16 characters and more"
+                f"token of {LEAST_TOKEN} characters and more"
             )
         tokens[words[2]] = Operator(words[1], Role(words[0]))
     if not tokens:
         raise Unusable(f"the token file {str(file)!r} names nobody")
     return tokens
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -29,7 +29,8 @@ COOKIE: Final = "retrykit_session"
 LASTS: Final = 12 * 3600
 """Seconds after which people sign in again."""
 
-_LEAST_TOKEN: Final = 16
+LEAST_TOKEN: Final = 16
+"""Characters of a token."""
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 
@@ -130,9 +131,9 @@ class Access:
         if tokens is not None and not tokens:
             raise ConfigurationError("tokens is empty; allowed is at least one token, or None")
         for token, operator in (tokens or {}).items():
-            if not isinstance(token, str) or len(token) < _LEAST_TOKEN or not isinstance(operator, Operator):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(token, str) or len(token) < LEAST_TOKEN or not isinstance(operator, Operator):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(
-                    f"the token of {operator!r} is not allowed; allowed is text of {_LEAST_TOKEN} characters and more, such as "
+                    f"the token of {operator!r} is not allowed; allowed is text of {LEAST_TOKEN} characters and more, such as "
                     "secrets.token_urlsafe(), for an Operator"
                 )
         self._authenticate = authenticate
@@ -152,10 +153,10 @@ class Access:
             return None
         if any(name in request.headers for name in _FORWARDED):
             return "the request came through a proxy"
-        if request.client is not None and not _is_loopback(request.client.host):
+        if request.client is not None and not is_loopback(request.client.host):
             return "the request came from another machine"
         host = _host(request.headers.get("host", ""))
-        if host is None or (host != "localhost" and not _is_loopback(host)):
+        if host is None or not is_loopback(host):
             return "the address is not one of this machine"
         return None
 
@@ -227,8 +228,9 @@ def _host(header: str) -> str | None:
         return None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine itself, by its name or its address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
