@@ -18,7 +18,7 @@ from retrykit import AsyncRetryScheduler, Message, RetryScheduler
 from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend
 from retrykit.backends.postgres.database import Schema
 from retrykit.backends.postgres.retries import TOLD_WITHIN
-from retrykit.errors import StoreUnavailableError
+from retrykit.errors import ConfigurationError, StoreUnavailableError
 from retrykit.testing import ManualClock
 from tests.servers import pgbouncer, postgres
 from tests.stores.conftest import drive_asyncio
@@ -191,6 +191,14 @@ def test_connection_is_of_use_after_a_wait(schema):
             assert backend.retries.cancel("m")
         with backend._own.connection() as db:
             assert processes == {db.info.backend_pid}
+
+
+@both
+@pytest.mark.parametrize("most", [0, -1, float("nan"), "soon", None])
+def test_wait_that_is_no_length_of_time_is_refused(wait, most, schema):
+    """At once, and by name."""
+    with pytest.raises(ConfigurationError, match="^most is "):
+        wait(schema, most)
 
 
 def test_pool_of_the_applications_is_not_held_for_a_wait(backend):

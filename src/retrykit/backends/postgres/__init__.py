@@ -23,6 +23,7 @@ from ...stores.implement import implement
 from ...stores.redrives import AsyncRedriveStore, RedriveStore
 from ...stores.retries import AsyncRetryStore, RetryStore
 from ...stores.signals import AsyncSignalStore, SignalStore
+from ...times import Duration, seconds
 from .circuits import Circuits
 from .claims import Claims
 from .connections import AsyncConnections, Connections
@@ -151,21 +152,23 @@ class PostgresBackend(_Stores):
         """
         return _Joined(Joined(self._database, self._schema, connection).run, is_joined=True)
 
-    def wait_for_due(self, most: float) -> bool:
+    def wait_for_due(self, most: Duration) -> bool:
         """Wait until a message in the retry queue may be due: for the first one, or for one that is put there meanwhile.
 
         One of the backend's connections is held meanwhile.
 
         Args:
-            most: seconds after which it returns in any case; more than ten are ten.
+            most: after which it returns in any case, > 0; more than ten seconds are ten.
 
         Returns:
             False at once where nobody can be told: behind PgBouncer in transaction mode, and with a pool of yours.
 
         Raises:
             StoreUnavailableError: the server cannot be reached, or goes away meanwhile.
+            ConfigurationError: `most` is not allowed.
         """
-        return self._own is not None and told_if_due(self._own, self._schema, most)
+        length = seconds(most, "most", positive=True)
+        return self._own is not None and told_if_due(self._own, self._schema, length)
 
     def close(self) -> None:
         """Close the connections that the backend opened. Using it afterwards opens new ones."""
@@ -213,9 +216,10 @@ class AsyncPostgresBackend(_AsyncStores):
         """
         return _AsyncJoined(AsyncJoined(self._database, self._schema, connection).run, is_joined=True)
 
-    async def wait_for_due(self, most: float) -> bool:
+    async def wait_for_due(self, most: Duration) -> bool:
         """As `PostgresBackend.wait_for_due`."""
-        return self._own is not None and await told_if_due_async(self._own, self._schema, most)
+        length = seconds(most, "most", positive=True)
+        return self._own is not None and await told_if_due_async(self._own, self._schema, length)
 
     async def aclose(self) -> None:
         """Close the connections that the backend opened. Using it afterwards opens new ones."""
