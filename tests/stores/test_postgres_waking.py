@@ -197,7 +197,7 @@ def test_connection_is_of_use_after_a_wait(schema):
 @pytest.mark.parametrize("most", [0, -1, float("nan"), "soon", None])
 def test_wait_that_is_no_length_of_time_is_refused(wait, most, schema):
     """At once, and by name."""
-    with pytest.raises(ConfigurationError, match="^most is "):
+    with pytest.raises(ConfigurationError, match=r"^most is "):
         wait(schema, most)
 
 
