@@ -41,8 +41,19 @@ _INITDB = "--username postgres --auth trust --encoding UTF8 --locale C --no-inst
 
 
 def dsn() -> str:
-    """Return where the server is; start it if need be."""
-    return os.environ.get(_VARIABLE) or Server().dsn
+    """Return where the server is; start it if need be. Connections there carry the name of this process."""
+    return f"{os.environ.get(_VARIABLE) or Server().dsn} application_name={_name(os.getpid())}"
+
+
+def wait_for_killed(pid: int) -> None:
+    """Wait until the server has noticed that a process is gone, and has done what it had been asked before."""
+    with pool().connection() as db:
+        while db.execute("SELECT FROM pg_stat_activity WHERE application_name = %s", [_name(pid)]).fetchone():
+            time.sleep(0.001)
+
+
+def _name(pid: int) -> str:
+    return f"tests-{pid}"
 
 
 @cache

@@ -37,6 +37,9 @@ class Postgres:
     def make_store(self, place: Place) -> Backend:
         return PostgresBackend(postgres.pool(), schema=postgres.schemas.at(place.folder), clock=place.clock)
 
+    def wait_for_killed(self, pid: int) -> None:
+        postgres.wait_for_killed(pid)
+
 
 class AsyncPostgres(Postgres):
     """Under trio by way of the synchronous one, since the driver knows asyncio alone."""

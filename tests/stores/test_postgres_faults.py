@@ -10,6 +10,8 @@ import asyncio
 import itertools
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -583,3 +585,25 @@ def test_more_tasks_than_connections_wait_for_their_turn(schema):
         return {type(answer) for answer in answers}
 
     assert drive_asyncio(main) == {Claimed}
+
+
+ASK_AND_DIE = """
+import os, signal, psycopg
+db = psycopg.connect({!r} + f" application_name=tests-{{os.getpid()}}", autocommit=True)
+db.pgconn.send_query(b"SELECT pg_sleep(0.3); CREATE TABLE {} (n int)")
+db.pgconn.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_had_asked_for_is_waited_for():
+    """The server does it although nobody waits for the answer; a suite that looks at once would see half of the truth."""
+    with postgres.pool().connection() as db:
+        name = "asked_and_died"
+        db.execute(f"DROP TABLE IF EXISTS {name}".encode())
+        process = subprocess.Popen([sys.executable, "-c", ASK_AND_DIE.format(postgres.dsn(), name)])
+        assert process.wait() == -signal.SIGKILL
+        before = db.execute("SELECT to_regclass(%s)", [name]).fetchone()
+        postgres.wait_for_killed(process.pid)
+        after = db.execute("SELECT to_regclass(%s)", [name]).fetchone()
+    assert ((None,), (name,)) == (before, after)

@@ -47,6 +47,7 @@ class Child:
     """
 
     def __init__(self, suite: StoreSuite[Any], place: Place, work: str, colour: str, **arguments: JSON) -> None:
+        self._suite = suite
         cls = type(suite)
         task = {
             "module": cls.__module__,
@@ -89,10 +90,15 @@ class Child:
         self._connection.send("begin")
 
     def said_until_killed(self, number: int) -> list[Any]:
-        """Let it say so many things, kill it without a warning, whatever it is doing, and return all that it said."""
+        """Let it say so many things, kill it without a warning, whatever it is doing, and return all that it said.
+
+        When this returns, nothing comes of it any more.
+        """
         said = [self.read() for _ in range(number)]
         self._process.kill()
         self._process.join()
+        assert self._process.pid is not None
+        self._suite.wait_for_killed(self._process.pid)
         with contextlib.suppress(EOFError, OSError):  # the last may be half a thing
             while True:
                 said.append(self._connection.recv())

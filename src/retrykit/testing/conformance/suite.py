@@ -156,6 +156,15 @@ class StoreSuite(Generic[S]):
         close = getattr(store, "aclose", None) or getattr(store, "close", None)
         return None if close is None else close()
 
+    def wait_for_killed(self, pid: int) -> None:
+        """Wait until nothing comes any more of what a process that was killed had begun to do.
+
+        Override it for a store with a server, which may do the last that it was asked for some time after its client is gone.
+
+        Args:
+            pid: which process that was; it is gone.
+        """
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         unknown = set(cls.features) - set(FEATURES)
