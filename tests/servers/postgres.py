@@ -48,7 +48,7 @@ def dsn() -> str:
 def wait_for_killed(pid: int) -> None:
     """Wait until the server has noticed that a process is gone, and has done what it had been asked before."""
     with pool().connection() as db:
-        while db.execute("SELECT FROM pg_stat_activity WHERE application_name = %s", [_name(pid)]).fetchone():
+        while db.execute("SELECT 1 FROM pg_stat_activity WHERE application_name = %s", [_name(pid)]).fetchone():
             time.sleep(0.001)
 
 
