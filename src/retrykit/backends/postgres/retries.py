@@ -36,15 +36,9 @@ _SCHEDULE: Final = """
         version = greatest(excluded.version, entry.version)
     WHERE excluded.version > entry.version OR entry.lease_owner IS NOT NULL
 """
-_TELLING: Final = f"""
-    WITH put AS ({_SCHEDULE} RETURNING ready_at)
-    SELECT pg_notify(%(channel)s, greatest(put.ready_at - {NOW}, 0)::text) FROM put
-    WHERE NOT EXISTS (SELECT FROM retrykit.retries AS other WHERE other.ready_at <= put.ready_at)
-"""
-"""Tells those who wait of a message that is due before all others: the rest of the statement sees the queue as it was before.
-
-To plan it takes as long as the rest.
-"""
+_FIRST_BEFORE: Final = " RETURNING (SELECT ready_at FROM retrykit.retries ORDER BY ready_at LIMIT 1)"
+"""When the first message was due: a part of a statement sees the queue as it was before it."""
+_TELL: Final = f"SELECT pg_notify(%(channel)s, greatest(%(due)s::bigint - {NOW}, 0)::text)"
 _CLAIM_DUE: Final = f"""
     WITH the AS MATERIALIZED (SELECT {NOW} AS ms), taken AS MATERIALIZED (
         SELECT message_id, generation FROM retrykit.retries WHERE ready_at <= (SELECT ms FROM the)
@@ -92,8 +86,12 @@ class Retries:
             "body": message.body,
             "attributes": codec.encode(dict(message.attributes)).decode("ascii"),
         }
-        is_soon = self._tells and due < to_millis(current_clock().now()) + 1000 * TOLD_WITHIN
-        yield Statement(_TELLING if is_soon else _SCHEDULE, values)
+        if not self._tells or due >= to_millis(current_clock().now()) + 1000 * TOLD_WITHIN:
+            yield Statement(_SCHEDULE, values)
+            return
+        for (first,) in (yield Statement(_SCHEDULE + _FIRST_BEFORE, values)):
+            if first is None or due < first:
+                yield Statement(_TELL, {"due": due})
 
     def _claim_due(self, limit: int, owner: str, lease: float) -> Flow[Sequence[DueMessage]]:
         values = {"limit": limit, "owner": text(owner), "lease": _millis(lease), "last": _LAST}
