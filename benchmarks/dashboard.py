@@ -2,8 +2,9 @@
 
 The file is filled as by `benchmarks/dead_letters.py`. Each page is then asked for in process, with values of letters drawn at random, from
 the first byte of the request to the last of the answer. With ``--file`` the file is kept, and used again when it is there: a
-million letters take some minutes to fill and 4 GB. Exits with 1 if the median of what a page
-takes of the processor is above ``--limit``.
+million letters take some minutes to fill and 4 GB. With ``--url`` the pages are those over a store that is filled already, on any
+backend: there the server's part is in what passed, not in what is of the processor. Exits with 1 if the median of what a page takes of
+the processor is above ``--limit``.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx
 from dead_letters import fill
 
+from retrykit.backends import open_backend
 from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import SystemClock
 from retrykit.dashboard import Dashboard
 from retrykit.dead_letter import DeadLetter
-from retrykit.stores import DeadLetterQuery
+from retrykit.stores import Backend, DeadLetterQuery
 
 Address = Callable[[DeadLetter], str]
 
@@ -68,7 +71,7 @@ def pages() -> dict[str, Address]:
     }
 
 
-async def measure(backend: SQLiteBackend, rounds: int, limit: float) -> bool:
+async def measure(backend: Backend, rounds: int, limit: float) -> bool:
     """Ask for each page some times and print what it took; tell whether all are within the limit."""
     drawn = random.Random(5)
     letters = list(backend.dead_letters.search(limit=200).letters)
@@ -102,15 +105,16 @@ def main() -> int:
         "--limit", type=float, default=100.0, help="milliseconds of the processor that the median of a page may take"
     )
     parser.add_argument("--file", type=Path)
+    parser.add_argument("--url", help="of a store that is filled, as `retrykit dashboard` takes it")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = args.file or Path(folder) / "letters.db"
-        if not path.exists():
+        if not args.url and not path.exists():
             fill(path, args.letters)
-        backend = SQLiteBackend(path)
-        print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {args.letters:,} letters")
-        is_fast = asyncio.run(measure(backend, args.rounds, args.limit))
-        backend.close()
+        with closing(open_backend(args.url) if args.url else SQLiteBackend(path)) as backend:
+            store = args.url.partition(":")[0] if args.url else f"SQLite {sqlite3.sqlite_version}"
+            print(f"Python {platform.python_version()}, {store}, {backend.dead_letters.count():,} letters")
+            is_fast = asyncio.run(measure(backend, args.rounds, args.limit))
     return 0 if is_fast else 1
 
 

@@ -27,6 +27,7 @@ from retrykit.failure import ErrorClass, Failure, Outcome
 from retrykit.machines.redrive import AuditEntry
 from retrykit.monitor import Monitor
 from retrykit.stores import Backend, Delivery, DeliveryStatus, as_async
+from retrykit.testing import ManualClock
 from retrykit.testing.conformance.dead_letters_samples import full_letter, letter
 from tests.dashboard.client import Browser, text_of
 from tests.dashboard.town import Town
@@ -349,3 +350,46 @@ def test_redrive_of_another_runner_is_left_to_it(browse: Browse, town: Town) -> 
     browser.wait_for(lambda: not app._site.running._tasks)
     known = town.backend.redrives.get(job.id)
     assert known is not None and known.lease is not None and "runner-of-a-service" == known.lease.owner
+
+
+def test_what_takes_long_to_count_is_counted_again_after_fifty_times_as_long(
+    town: Town, browse: Browse, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a log of ten million is not walked for everybody who looks. Pages say how old the figure is."""
+    town.die(1)
+    backend, asked = as_async(town.backend), []
+    counts = backend.deliveries.counts
+
+    async def count_slowly() -> object:
+        asked.append(clock.advance("0.5s"))
+        return await counts()
+
+    monkeypatch.setattr(backend.deliveries, "counts", count_slowly)
+    browser = browse(Dashboard(backend, clock=clock))
+    pages = [said(browser, "/")]
+    clock.advance("24.9s")
+    pages += [said(browser, "/"), said(browser, "/deliveries")]
+    found = [re.findall("[bB]y status(?:, counted .*? ago)?", page) for page in pages]
+    assert [["by status"], ["by status, counted 25s ago"], ["By status, counted 25s ago"]] == found
+    assert len(asked) == 1
+    clock.advance("0.1s")
+    assert "counted" not in said(browser, "/")
+    assert len(asked) == 2
+
+
+def test_what_is_counted_quickly_is_counted_for_each_page(
+    town: Town, browse: Browse, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody has done is seen at once."""
+    backend, asked = as_async(town.backend), []
+    stats = backend.retries.stats
+
+    async def count_quickly() -> object:
+        asked.append(clock.advance("0.02s"))
+        return await stats()
+
+    monkeypatch.setattr(backend.retries, "stats", count_quickly)
+    browser = browse(Dashboard(backend, clock=clock))
+    for _ in range(3):
+        browser.get("/")
+    assert len(asked) == 3

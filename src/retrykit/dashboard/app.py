@@ -26,6 +26,7 @@ from ..stores import AsyncBackend, Backend, as_async
 from . import audit, circuits, deliveries, groups, guide, letters, overview, redrives
 from .access import COOKIE, LASTS, Access, Authenticate, Limit, Operator, Role, Session, is_same_origin
 from .asking import Ask, read_form
+from .figures import Figures
 from .running import Running
 from .site import Site, asset, link, root_of
 
@@ -136,6 +137,7 @@ class Dashboard:
             queue=AsyncDeadLetterQueue(stores, cipher=cipher, clock=clock),
             access=Access(authenticate, tokens, local, clock),
             running=Running(stores, cipher, clock, run_redrives and not read_only),
+            figures=Figures(clock),
             read_only=read_only,
             clock_given=clock,
         )

@@ -28,12 +28,13 @@ async def deliveries(site: Site, ask: Ask) -> Response:
         found = [*await log.unexpected(limit=_PAGE + 1, after=after)]
     else:
         found = [*await log.with_status(DeliveryStatus(status), limit=_PAGE + 1, after=after)]
-    counts = await log.counts()
+    counts = await site.figures.of("deliveries", log.counts)
     return site.page(
         ask,
         "deliveries.html",
         status=status,
-        counts=[(each, counts[each]) for each in DeliveryStatus if each in counts],
+        counts=[(each, counts.value[each]) for each in DeliveryStatus if each in counts.value],
+        counted_at=counts.at,
         deliveries=found[:_PAGE],
         more=found[_PAGE - 1].message_id if len(found) > _PAGE else None,
         is_first=not after,

@@ -41,6 +41,8 @@ async def overview(site: Site, ask: Ask) -> Response:
     alerts, trouble = await arun(alerts_flow(backend))
     circuits = await backend.circuits.circuits()
     jobs = await backend.redrives.jobs(active=True, limit=5)
+    retries = await site.figures.of("retries", backend.retries.stats)
+    deliveries = await site.figures.of("deliveries", backend.deliveries.counts)
     return site.page(
         ask,
         "overview.html",
@@ -51,11 +53,13 @@ async def overview(site: Site, ask: Ask) -> Response:
             for name, count in await letters.top("error_class", query=_WAITING, limit=6)
         ],
         groups=(await letters.groups(_WAITING, order="matching", limit=5)).groups,
-        retries=await backend.retries.stats(),
+        retries=retries.value,
+        retries_at=retries.at,
         deliveries=[
             _Share(status.value.replace("_", " "), count, "/deliveries", {"status": status.value})
-            for status, count in (await backend.deliveries.counts()).items()
+            for status, count in deliveries.value.items()
         ],
+        deliveries_at=deliveries.at,
         alerts=alerts,
         trouble=trouble,
         circuits=circuits,

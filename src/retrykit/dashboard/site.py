@@ -7,7 +7,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -27,6 +27,7 @@ from ..stores import AsyncBackend
 from ..times import short, to_iso
 from .access import Access, Role, Session
 from .asking import Ask
+from .figures import Figures
 from .running import Running
 
 __all__ = ["Site", "asset"]
@@ -128,6 +129,7 @@ class Site:
     queue: AsyncDeadLetterQueue
     access: Access
     running: Running
+    figures: Figures
     read_only: bool
     clock_given: Clock | None
 
@@ -157,6 +159,9 @@ class Site:
         def ago(instant: datetime | None) -> str:
             return "" if instant is None else f"{short(max(0, round((now - instant).total_seconds())))} ago"
 
+        def counted_ago(instant: datetime) -> str:
+            return f", counted {ago(instant)}" if now - instant >= timedelta(seconds=1) else ""
+
         known: dict[str, Any] = {
             "operator": None,
             "may_change": False,
@@ -171,6 +176,7 @@ class Site:
                 **values,
                 "ago": ago,
                 "asset": digest_of,
+                "counted_ago": counted_ago,
                 "now": now,
                 "read_only": self.read_only,
                 "shown": _SHOWN,
