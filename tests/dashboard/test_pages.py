@@ -16,7 +16,6 @@ from tests.capabilities import require
 require("httpx", "jinja2", "starlette")
 
 from retrykit.backends import MemoryBackend
-from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import current_clock
 from retrykit.dashboard import Dashboard, Operator
 from retrykit.dead_letter import PayloadState
@@ -26,7 +25,7 @@ from retrykit.events import UnknownCode
 from retrykit.failure import ErrorClass, Failure, Outcome
 from retrykit.machines.redrive import AuditEntry
 from retrykit.monitor import Monitor
-from retrykit.stores import Backend, Delivery, DeliveryStatus, as_async
+from retrykit.stores import Delivery, DeliveryStatus, as_async
 from retrykit.testing import ManualClock
 from retrykit.testing.conformance.dead_letters_samples import full_letter, letter
 from tests.dashboard.client import Browser, text_of
@@ -68,23 +67,6 @@ def said(browser: Browser, path: str) -> str:
 def test_page_of_an_empty_store_says_what_to_do(browse: Browse, path: str) -> None:
     """Where there is nothing yet, a page is whole and not a blank."""
     assert 60 < len(said(browse(Dashboard(MemoryBackend())), path))
-
-
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "async"])
-def test_page_shows_what_is_in_a_store_of_any_kind(browse: Browse, tmp_path: Any, kind: str) -> None:
-    """The pages are the same over each backend, of either colour."""
-    store: Backend = SQLiteBackend(tmp_path / "x.db", synchronous="normal") if kind == "sqlite" else MemoryBackend()
-    town = Town(store)
-    town.grow_up()
-    browser = browse(Dashboard(as_async(store) if kind == "async" else store))
-    overview = said(browser, "/")
-    assert "Dead letters that wait 134" in overview and "rendering_failure 60" in overview
-    assert "Open breakers 1 ses" in overview and "Paused 1 campaign:invoices" in overview
-    assert "failed internal 6" in overview
-    assert "34 dead letters for class:mailbox_full" in said(browser, "/letters?q=class:mailbox_full")
-    assert "deploy 41 dropped first_name" in said(browser, f"/group?fingerprint=v1:{0:016x}")
-    assert "more than 20%" in said(browser, "/runbook?since=2d")
-    store.close()
 
 
 def test_search_goes_on_page_by_page_with_the_window_of_its_first(browse: Browse, town: Town) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -50,18 +49,7 @@ def test_redrive_goes_from_plan_to_result(browse: Browse, town: Town) -> None:
     assert (303, f"/redrive?id={job.id}") == (answer.status_code, answer.headers["location"])
     assert ("ada", TERMS["root_cause"], 12, 3) == (job.by, job.root_cause, job.planned, job.canary)
     town.is_repaired = True
-
-    async def work() -> None:
-        ended = asyncio.Event()
-        working = asyncio.create_task(town.work(ended))
-        for _ in range(1000):
-            if town.backend.redrives.get(job.id).state is RedriveState.DONE:
-                break
-            await asyncio.sleep(0.01)
-        ended.set()
-        await working
-
-    browser.runner.run(work())
+    browser.runner.run(town.work_until(lambda: town.backend.redrives.get(job.id).state is RedriveState.DONE))
     assert 12 == len(town.sent) == len(set(town.sent))
     text = text_of(browser.get(answer.headers["location"]).text)
     assert "Done : 12 of 12" in text.replace("Done:", "Done :") and "Sent 12" in text

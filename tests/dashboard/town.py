@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -80,6 +81,17 @@ class Town:
         )
         backend.circuits.pause("campaign:invoices", reason="wrong amounts, finance looks at it", by="ada")
         backend.circuits.trip("ses", by="worker-3", recovery="5m")
+
+    async def work_until(self, is_so: Callable[[], bool]) -> None:
+        """Work as a service does until something is so, for ten seconds at the most."""
+        ended = asyncio.Event()
+        working = asyncio.create_task(self.work(ended))
+        for _ in range(1000):
+            if is_so():
+                break
+            await asyncio.sleep(0.01)
+        ended.set()
+        await working
 
     async def work(self, ended: asyncio.Event) -> None:
         """Work as a service does, until it ends."""
