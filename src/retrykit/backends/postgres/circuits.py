@@ -66,8 +66,8 @@ class Circuits:
 
     def _trip(self, name: str, by: str, recovery: float) -> Flow[Circuit | None]:
         yield Statement(
-            "DELETE FROM retrykit.circuits WHERE name IN (SELECT name FROM retrykit.circuits "
-            f"WHERE keep_until < {NOW} FOR UPDATE SKIP LOCKED)"
+            "DELETE FROM retrykit.circuits WHERE name = ANY (ARRAY(SELECT name FROM retrykit.circuits "
+            f"WHERE keep_until < {NOW} FOR UPDATE SKIP LOCKED))"
         )
         return (
             yield from _RECORDS.change(

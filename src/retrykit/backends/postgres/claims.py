@@ -220,8 +220,8 @@ class Claims:
     def _purge(self, before: datetime, limit: int) -> Flow[int]:
         rows = yield Statement(
             f"WITH {marks.FORGOTTEN} "
-            "DELETE FROM retrykit.claims WHERE key IN (SELECT key FROM retrykit.claims WHERE settled_at < %(before)s::bigint "
-            "AND state = 'done' ORDER BY settled_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED) RETURNING true",
+            "DELETE FROM retrykit.claims WHERE key = ANY (ARRAY(SELECT key FROM retrykit.claims WHERE settled_at < %(before)s::bigint "
+            "AND state = 'done' ORDER BY settled_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) RETURNING true",
             {"before": to_millis(before), "limit": limit},
         )
         return len(rows)

@@ -98,8 +98,8 @@ class DeadLetters:
         old = between("letters.dead_at", None, to_millis(before), "old")
         of = where(query, *old)
         rows = yield Statement(
-            f"DELETE FROM retrykit.letters WHERE number IN (SELECT number FROM retrykit.letters WHERE {of.sql} "
-            "ORDER BY dead_at, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED) RETURNING true",
+            f"DELETE FROM retrykit.letters WHERE number = ANY (ARRAY(SELECT number FROM retrykit.letters WHERE {of.sql} "
+            "ORDER BY dead_at, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) RETURNING true",
             {**of.values, "limit": limit},
         )
         if attrs.evolve(query, since=None, until=None).matches_early(before):

@@ -126,9 +126,9 @@ class Deliveries:
 
     def _purge(self, before: datetime, limit: int) -> Flow[int]:
         rows = yield Statement(
-            "DELETE FROM retrykit.deliveries WHERE message_id IN (SELECT message_id FROM retrykit.deliveries "
+            "DELETE FROM retrykit.deliveries WHERE message_id = ANY (ARRAY(SELECT message_id FROM retrykit.deliveries "
             "WHERE is_settled AND updated_at < %(before)s::bigint ORDER BY updated_at, message_id LIMIT %(limit)s "
-            "FOR UPDATE SKIP LOCKED) RETURNING true",
+            "FOR UPDATE SKIP LOCKED)) RETURNING true",
             {"before": to_millis(before), "limit": limit},
         )
         return len(rows)

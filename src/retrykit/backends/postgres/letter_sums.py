@@ -38,7 +38,7 @@ ADD_UP: Final = f"""
     WITH gone AS (
         DELETE FROM retrykit.letter_changes WHERE (SELECT pg_try_advisory_xact_lock({_LOCK}))
             AND (SELECT count(*) FROM (SELECT FROM retrykit.letter_changes LIMIT %(least)s) AS few) = %(least)s
-            AND id IN (SELECT id FROM retrykit.letter_changes ORDER BY id LIMIT %(limit)s) RETURNING *)
+            AND id = ANY (ARRAY(SELECT id FROM retrykit.letter_changes ORDER BY id LIMIT %(limit)s)) RETURNING *)
     INSERT INTO retrykit.letter_sums AS sums (span, bucket, field, value, by_field, by_value, total)
         SELECT spans.span, spans.bucket, pairs.field, pairs.value, pairs.by_field, pairs.by_value, sum(gone.amount)
         FROM gone CROSS JOIN LATERAL (VALUES {_BUCKETS}) AS spans (span, bucket)

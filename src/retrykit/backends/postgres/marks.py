@@ -29,8 +29,8 @@ CLEARED: Final = "cleared AS (DELETE FROM retrykit.marks USING saved WHERE paylo
 """Beside what is `saved`: takes away the marks of payloads that came through."""
 
 FORGOTTEN: Final = """
-    forgotten AS (DELETE FROM retrykit.marks WHERE (payload, source) IN (SELECT payload, source FROM retrykit.marks
-        WHERE at < %(before)s::bigint ORDER BY at LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
+    forgotten AS (DELETE FROM retrykit.marks WHERE ctid = ANY (ARRAY(SELECT ctid FROM retrykit.marks
+        WHERE at < %(before)s::bigint ORDER BY at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)))
 """
 
 _MARKED: Final = """
