@@ -40,14 +40,16 @@ _FIRST_BEFORE: Final = " RETURNING (SELECT ready_at FROM retrykit.retries ORDER 
 """When the first message was due: a part of a statement sees the queue as it was before it."""
 _TELL: Final = f"SELECT pg_notify(%(channel)s, greatest(%(due)s::bigint - {NOW}, 0)::text)"
 _CLAIM_DUE: Final = f"""
-    WITH the AS MATERIALIZED (SELECT {NOW} AS ms), taken AS MATERIALIZED (
-        SELECT message_id, generation FROM retrykit.retries WHERE ready_at <= (SELECT ms FROM the)
-        ORDER BY ready_at, message_id, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    WITH the AS MATERIALIZED (SELECT {NOW} AS ms)
     UPDATE retrykit.retries AS entry
-        SET lease_owner = %(owner)s, token = DEFAULT, ready_at = least(the.ms + %(lease)s::bigint, %(last)s::bigint)
-        FROM taken, the WHERE entry.message_id = taken.message_id AND entry.generation = taken.generation
+        SET lease_owner = %(owner)s, token = DEFAULT, ready_at = least(the.ms + %(lease)s::bigint, %(last)s::bigint) FROM the
+        WHERE entry.ctid = ANY (ARRAY(
+            SELECT ctid FROM retrykit.retries WHERE ready_at <= (SELECT ms FROM the)
+            ORDER BY ready_at, message_id, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
     RETURNING entry.message_id, entry.generation, entry.due_at, entry.token, entry.ready_at, entry.body, entry.attributes
 """
+"""The array is made once, and its rows are where it says. A join goes through the queue for each row that is taken, where the planner
+believes it to be as empty as it was a moment ago; a row that somebody changes while this one looks is left for the next."""
 _HELD: Final = "message_id = %(id)s AND generation = %(generation)s AND token = %(token)s AND lease_owner IS NOT NULL"
 _ACK: Final = f"DELETE FROM retrykit.retries WHERE {_HELD} RETURNING true"
 _RELEASE: Final = f"""
