@@ -20,7 +20,7 @@ from ...times import from_millis, to_millis
 from ..cursors import read_cursor, write_cursor
 from ..spans import window
 from .letter_groups import NOTES, groups
-from .letter_rows import LETTERS, PUT, put_values, where
+from .letter_rows import LETTERS, PUT, put_values, source, within
 from .letter_sums import ADD_UP, FORGET_EMPTY, breakdown, count, over_time
 from .statements import NOW, Condition, Flow, Statement, atomic, between, joined, snapshot, text
 
@@ -78,9 +78,9 @@ class DeadLetters:
 
     def _search(self, query: DeadLetterQuery, limit: int, cursor: str | None) -> Flow[DeadLetterPage]:
         before = sys.maxsize if cursor is None else read_cursor(cursor)
-        of = where(query, *between("letters.number", None, before, "number"))
+        of = source(query, *within(query), *between("letters.number", None, before, "number"))
         rows = yield Statement(
-            f"SELECT number, id, state, record FROM retrykit.letters WHERE {of.sql} ORDER BY number DESC LIMIT %(limit)s",
+            f"SELECT letters.number, id, state, record FROM {of.sql} ORDER BY letters.number DESC LIMIT %(limit)s",
             {**of.values, "limit": limit + 1},
         )
         more = len(rows) > limit
@@ -96,10 +96,10 @@ class DeadLetters:
     @atomic
     def _purge(self, before: datetime, query: DeadLetterQuery, limit: int) -> Flow[int]:
         old = between("letters.dead_at", None, to_millis(before), "old")
-        of = where(query, *old)
+        of = source(query, *old)
         rows = yield Statement(
-            f"DELETE FROM retrykit.letters WHERE number = ANY (ARRAY(SELECT number FROM retrykit.letters WHERE {of.sql} "
-            "ORDER BY dead_at, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) RETURNING true",
+            f"DELETE FROM retrykit.letters WHERE number = ANY (ARRAY(SELECT letters.number FROM {of.sql} "
+            "ORDER BY dead_at, letters.number LIMIT %(limit)s FOR UPDATE OF letters SKIP LOCKED)) RETURNING true",
             {**of.values, "limit": limit},
         )
         if attrs.evolve(query, since=None, until=None).matches_early(before):

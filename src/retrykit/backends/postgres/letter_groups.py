@@ -20,7 +20,7 @@ from ...stores.dead_letter_groups import (
 )
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import from_millis, to_millis
-from .letter_rows import LETTERS, where
+from .letter_rows import LETTERS, source, within
 from .letter_sums import breakdown
 from .records import Records
 from .statements import NOW, Flow, Statement, text
@@ -109,10 +109,8 @@ def _counts(names: Sequence[str]) -> Flow[Mapping[str, Mapping[DeadLetterState, 
 
 def _newest(query: DeadLetterQuery, fingerprint: str) -> Flow[tuple[str, ...]]:
     """Return the ids of the letters of a group put last of those that meet a query."""
-    of = where(attrs.evolve(query, fingerprint=fingerprint))
-    rows = yield Statement(
-        f"SELECT id FROM retrykit.letters WHERE {of.sql} ORDER BY number DESC LIMIT {SAMPLES}", of.values
-    )
+    of = source(attrs.evolve(query, fingerprint=fingerprint), *within(query))
+    rows = yield Statement(f"SELECT id FROM {of.sql} ORDER BY letters.number DESC LIMIT {SAMPLES}", of.values)
     return tuple(letter_id for (letter_id,) in rows)
 
 

@@ -12,11 +12,12 @@ from ...dead_letter import DeadLetter, DeadLetterState
 from ...stores.dead_letter_query import DeadLetterQuery
 from ...times import to_millis
 from ..letter_fields import COMPARED
-from ..spans import window
+from ..spans import pieces, window
+from .letter_tables import HOUR, SPANS
 from .records import Records
 from .statements import Condition, between, joined, text
 
-__all__ = ["LETTERS", "PUT", "conditions", "equal", "has", "put_values", "where"]
+__all__ = ["LETTERS", "PUT", "conditions", "equal", "put_values", "source", "within"]
 
 _SEPARATOR: Final = "A"
 """Between two texts of which it cannot be a part: `str.casefold` leaves no capitals."""
@@ -31,6 +32,8 @@ def _write(letter: DeadLetter) -> Mapping[str, object]:
 
 
 LETTERS: Final = Records("letters", "id", "state, record", read=_read, write=_write, what="the dead letter")
+
+_PAIR: Final = ("name", "value")
 
 _COLUMNS: Final = ("id", "dead_at", *COMPARED, "attributes", "said", "record")
 
@@ -80,19 +83,45 @@ def conditions(query: DeadLetterQuery) -> list[Condition]:
     return [Condition("letters.record IS NOT NULL"), *fields, *between("letters.dead_at", *window(query), "dead")]
 
 
-def has(query: DeadLetterQuery) -> list[Condition]:
-    """Return the conditions for a letter to have the attributes and the text of a query."""
-    found = list[Condition]()
-    if query.attributes:
-        found.append(Condition("letters.attributes @> %(attributes)s::jsonb", {"attributes": _json(query.attributes)}))
+def source(query: DeadLetterQuery, *more: Condition) -> Condition:
+    """Return where the letters of a query are that meet more conditions: what follows FROM, with its WHERE.
+
+    An attribute is joined: by its index the letters come in the order of putting as well.
+    """
+    tables, found = ["retrykit.letters"], conditions(query)
+    for number, attribute in enumerate(query.attributes.items()):
+        held = f"attribute{number}"
+        tables.append(f"retrykit.letter_attributes AS {held}")
+        found.append(Condition(f"{held}.number = letters.number"))
+        found += [
+            equal(f"{held}.{column}", each, f"{held}_{column}") for column, each in zip(_PAIR, attribute, strict=True)
+        ]
     if query.text is not None:
         wanted = text(query.text.casefold())
         for each in "\\%_":
             wanted = wanted.replace(each, f"\\{each}")
         found.append(Condition("letters.said LIKE %(said)s", {"said": f"%{wanted}%"}))
-    return found
+    where = joined([*found, *more])
+    return Condition(f"{', '.join(tables)} WHERE {where.sql}", where.values)
 
 
-def where(query: DeadLetterQuery, *more: Condition) -> Condition:
-    """Return the condition for a letter to meet a query, and more."""
-    return joined([*conditions(query), *has(query), *more])
+def within(query: DeadLetterQuery) -> list[Condition]:
+    """Return the condition for a letter to have one of the numbers that those of a window have, for who goes through them in order.
+
+    Letters come nearly in the order in which they died. The planner does not know, and would look for those of last week among all
+    that came since.
+    """
+    start, end = window(query)
+    if start is None and end is None:
+        return []
+    parts, values = list[str](), dict[str, object]()
+    hours = None if start is None else start // HOUR * HOUR, None if end is None else -(-end // HOUR) * HOUR
+    for number, (length, first, before) in enumerate(pieces(*hours, SPANS)):
+        of = joined([Condition(f"runs.span = {length}"), *between("runs.bucket", first, before, f"run{number}")])
+        parts.append(f"SELECT lowest, highest FROM retrykit.letter_runs AS runs WHERE {of.sql}")
+        values |= of.values
+    new = joined(between("changes.dead_at", start, end, "fresh"))
+    parts.append(f"SELECT number, number FROM retrykit.letter_changes AS changes WHERE {new.sql}")
+    runs = f"FROM ({' UNION ALL '.join(parts)}) AS runs (lowest, highest)"
+    numbers = f"letters.number >= (SELECT min(lowest) {runs}) AND letters.number <= (SELECT max(highest) {runs})"
+    return [Condition(numbers, {**values, **new.values})]

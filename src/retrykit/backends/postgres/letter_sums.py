@@ -12,7 +12,7 @@ from typing import Final
 from ...stores.dead_letter_query import DeadLetterQuery
 from ..letter_fields import COUNTED, SUMMED
 from ..spans import pieces, window
-from .letter_rows import conditions, equal, where
+from .letter_rows import conditions, equal, source
 from .letter_tables import DAY, HOUR, SPANS
 from .statements import Condition, Flow, Statement, between, joined, text
 
@@ -25,9 +25,8 @@ _PAIRS: Final = ", ".join(
     for field, by_fields in SUMMED.items()
     for by in by_fields
 )
-_BUCKETS: Final = ", ".join(
-    ["(0::bigint, 0::bigint)", *(f"({span}, floor(gone.dead_at::numeric / {span})::bigint)" for span in SPANS)]
-)
+_RUNS: Final = ", ".join(f"({span}::bigint, floor(gone.dead_at::numeric / {span})::bigint)" for span in SPANS)
+_BUCKETS: Final = f"(0::bigint, 0::bigint), {_RUNS}"
 
 _LOCK: Final = 6_170_402_118
 """Held by whoever changes the sums, so that no two of them wait for each other's rows."""
@@ -38,7 +37,13 @@ ADD_UP: Final = f"""
     WITH gone AS (
         DELETE FROM retrykit.letter_changes WHERE (SELECT pg_try_advisory_xact_lock({_LOCK}))
             AND (SELECT count(*) FROM (SELECT FROM retrykit.letter_changes LIMIT %(least)s) AS few) = %(least)s
-            AND id = ANY (ARRAY(SELECT id FROM retrykit.letter_changes ORDER BY id LIMIT %(limit)s)) RETURNING *)
+            AND id = ANY (ARRAY(SELECT id FROM retrykit.letter_changes ORDER BY id LIMIT %(limit)s)) RETURNING *),
+    runs AS (
+        INSERT INTO retrykit.letter_runs AS known (span, bucket, lowest, highest)
+            SELECT spans.span, spans.bucket, min(gone.number), max(gone.number)
+            FROM gone CROSS JOIN LATERAL (VALUES {_RUNS}) AS spans (span, bucket) GROUP BY 1, 2
+        ON CONFLICT (span, bucket)
+            DO UPDATE SET lowest = least(known.lowest, excluded.lowest), highest = greatest(known.highest, excluded.highest))
     INSERT INTO retrykit.letter_sums AS sums (span, bucket, field, value, by_field, by_value, total)
         SELECT spans.span, spans.bucket, pairs.field, pairs.value, pairs.by_field, pairs.by_value, sum(gone.amount)
         FROM gone CROSS JOIN LATERAL (VALUES {_BUCKETS}) AS spans (span, bucket)
@@ -51,6 +56,7 @@ ADD_UP: Final = f"""
 """Adds what has changed to the sums, where there is enough of it and nobody else is at it."""
 
 FORGET_EMPTY: Final = f"""
+    WITH runs AS (DELETE FROM retrykit.letter_runs WHERE highest < (SELECT min(number) FROM retrykit.letters))
     DELETE FROM retrykit.letter_sums WHERE total = 0 AND (SELECT pg_try_advisory_xact_lock({_LOCK}))
 """
 
@@ -117,7 +123,7 @@ def _counted(query: DeadLetterQuery, by: str, longest: int) -> Condition:
     cut = pieces(start, end, [length for length in _LENGTHS if length <= longest]) if _is_summed(query, by) else []
     summed = [(length, first, before) for length, first, before in cut if length > 1]
     if not summed:
-        return _letters(where(query), by)
+        return _letters(source(query), by)
     starts = [None if first is None else first * length for length, first, _ in summed]
     ends = [None if before is None else before * length for length, _, before in summed]
     first = None if None in starts else min(each for each in starts if each is not None)
@@ -129,18 +135,16 @@ def _counted(query: DeadLetterQuery, by: str, longest: int) -> Condition:
         parts += [_sums(query, by, piece, f"piece{number}") for number, piece in enumerate(summed)]
     for number, (_, low, high) in enumerate(piece for piece in cut if piece[0] == 1):
         edge = between("letters.dead_at", low, high, f"edge{number}")
-        parts.append(_letters(joined([*conditions(query), *edge]), by))
+        of = joined([*conditions(query), *edge])
+        parts.append(_letters(Condition(f"retrykit.letters WHERE {of.sql}", of.values), by))
     return Condition(
         " UNION ALL ".join(part.sql for part in parts),
         {name: value for part in parts for name, value in part.values.items()},
     )
 
 
-def _letters(condition: Condition, by: str) -> Condition:
-    sql = (
-        f"SELECT letters.dead_at AS at, letters.{by} AS value, 1 AS amount FROM retrykit.letters WHERE {condition.sql}"
-    )
-    return Condition(sql, condition.values)
+def _letters(of: Condition, by: str) -> Condition:
+    return Condition(f"SELECT letters.dead_at AS at, letters.{by} AS value, 1 AS amount FROM {of.sql}", of.values)
 
 
 def _sums(query: DeadLetterQuery, by: str, piece: tuple[int, int | None, int | None], name: str) -> Condition:

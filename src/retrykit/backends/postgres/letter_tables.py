@@ -2,13 +2,16 @@
 
 Beside the letters stand
 
-- a column for each field that a query compares, with an index in the order of putting, and the message's attributes as JSONB. An
-  index holds the first 100 characters of a text, since no entry may be longer than a third of a page;
+- a column for each field that a query compares, with an index in the order of putting, and the message's attributes: as JSONB, and in a
+  table of their own that is indexed in that order as well. An index holds the first 100 characters of a text, since no entry may be
+  longer than a third of a page. None of them is partial: of one that is the planner does not know how many letters have a value;
 - ``letter_changes``: what came and went since it was last added up. A trigger appends to it in the transaction of the letter, whoever
   writes it; nobody waits for anybody there, as all would for a row that counts;
 - ``letter_sums``: how many letters have a value in a field, in all and among those with a value in another one (`SUMMED` says which),
   for each hour, for each day and for all time. `letter_sums.add_up` adds the changes to it now and then; whoever reads the sums adds
   the rest to them;
+- ``letter_runs``: which numbers the letters of an hour and of a day have, kept in the same way, so that a search within a window knows
+  where to look;
 - ``letter_notes``: what people noted of a group.
 """
 
@@ -32,9 +35,10 @@ _TEXT: Final = 'text COLLATE "C"'
 def _changed(row: str, amount: int) -> str:
     columns = ", ".join(COUNTED)
     values = ", ".join(f"{row}.{name}" for name in COUNTED)
-    return (
-        f"INSERT INTO retrykit.letter_changes (dead_at, {columns}, amount) VALUES ({row}.dead_at, {values}, {amount});"
-    )
+    return f"""
+        INSERT INTO retrykit.letter_changes (number, dead_at, {columns}, amount)
+            VALUES ({row}.number, {row}.dead_at, {values}, {amount});
+    """
 
 
 TABLES: Final = (
@@ -44,18 +48,21 @@ TABLES: Final = (
         version bigint NOT NULL GENERATED ALWAYS AS IDENTITY, dead_at bigint NOT NULL,
         {", ".join(f"{name} {_TEXT}" for name in COMPARED)}, attributes jsonb, said {_TEXT}, record text)
     """,
-    *(
-        f"CREATE INDEX letters_{name} ON retrykit.letters (left({name}, 100), number) WHERE {name} IS NOT NULL"
-        for name in COMPARED
-    ),
+    *(f"CREATE INDEX letters_{name} ON retrykit.letters (left({name}, 100), number)" for name in COMPARED),
     "CREATE INDEX letters_age ON retrykit.letters (dead_at, number)",
-    "CREATE INDEX letters_seen ON retrykit.letters (left(fingerprint, 100), dead_at) WHERE fingerprint IS NOT NULL",
+    "CREATE INDEX letters_seen ON retrykit.letters (left(fingerprint, 100), dead_at)",
     "CREATE INDEX letters_waiting ON retrykit.letters (dead_at) WHERE state = 'quarantined'",
     "CREATE INDEX letters_early ON retrykit.letters (dead_at) WHERE record IS NULL",
-    "CREATE INDEX letters_attributes ON retrykit.letters USING gin (attributes jsonb_path_ops)",
+    f"""
+    CREATE TABLE retrykit.letter_attributes (
+        number bigint NOT NULL, name {_TEXT} NOT NULL, value {_TEXT} NOT NULL, PRIMARY KEY (number, name))
+    """,
+    """
+    CREATE INDEX letter_attributes_value ON retrykit.letter_attributes (left(name, 100), left(value, 100), number)
+    """,
     f"""
     CREATE TABLE retrykit.letter_changes (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, dead_at bigint NOT NULL,
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, number bigint NOT NULL, dead_at bigint NOT NULL,
         {", ".join(f"{name} {_TEXT}" for name in COUNTED)}, amount integer NOT NULL)
     """,
     f"""
@@ -66,6 +73,10 @@ TABLES: Final = (
     """
     CREATE UNIQUE INDEX letter_sums_row ON retrykit.letter_sums
         (field, by_field, span, (md5(value)::uuid), bucket, (md5(by_value)::uuid))
+    """,
+    """
+    CREATE TABLE retrykit.letter_runs (
+        span bigint NOT NULL, bucket bigint NOT NULL, lowest bigint NOT NULL, highest bigint NOT NULL, PRIMARY KEY (span, bucket))
     """,
     "CREATE INDEX letter_sums_empty ON retrykit.letter_sums (span) WHERE total = 0",
     f"""
@@ -78,6 +89,11 @@ TABLES: Final = (
     BEGIN
         IF TG_OP <> 'INSERT' AND old.record IS NOT NULL THEN {_changed("old", -1)} END IF;
         IF TG_OP <> 'DELETE' AND new.record IS NOT NULL THEN {_changed("new", 1)} END IF;
+        IF TG_OP = 'DELETE' THEN
+            DELETE FROM retrykit.letter_attributes WHERE number = old.number;
+        ELSIF TG_OP = 'INSERT' OR old.record IS NULL THEN
+            INSERT INTO retrykit.letter_attributes SELECT new.number, key, value FROM jsonb_each_text(new.attributes);
+        END IF;
         RETURN NULL;
     END $count$
     """,
