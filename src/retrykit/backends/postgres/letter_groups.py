@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from ...dead_letter import DeadLetterState
 from ...stores.dead_letter_groups import (
     SAMPLES,
@@ -23,7 +21,7 @@ from ...times import from_millis, to_millis
 from .letter_rows import LETTERS, source, within
 from .letter_sums import breakdown
 from .records import Records
-from .statements import NOW, Flow, Statement, text
+from .statements import NOW, Condition, Flow, Statement, text
 
 __all__ = ["NOTES", "groups"]
 
@@ -55,7 +53,9 @@ _NOTED: Final = "muted, muted_until, owner, note, updated_by, updated_at"
 
 NOTES: Final = Records("letter_notes", "fingerprint", _NOTED, read=_read, write=_write, what="the note of")
 
-_OF_NAME: Final = "FROM retrykit.letters WHERE left(fingerprint, 100) = left(name, 100) AND texteq(fingerprint, name)"
+_IS_NAME: Final = "left({0}fingerprint, 100) = left(name, 100) AND texteq({0}fingerprint, name)"
+
+_OF_NAME: Final = f"FROM retrykit.letters WHERE {_IS_NAME.format('')}"
 
 _SEEN: Final = f"SELECT name, (SELECT max(dead_at) {_OF_NAME}) FROM unnest(%(names)s::text[]) AS name"
 
@@ -83,10 +83,8 @@ def groups(
     names = [fingerprint for _, fingerprint in rows[:limit]]
     found = {row[0]: row[1:] for row in (yield Statement(_GROUPS, {"names": names}))}
     counts = yield from _counts(names)
-    page = list[DeadLetterGroup]()
-    for name in names:
-        ids = yield from _newest(query, name)
-        page.append(_group(name, matching[name], counts[name], ids, *found[name]))
+    newest = yield from _newest(query, names)
+    page = [_group(name, matching[name], counts[name], newest[name], *found[name]) for name in names]
     return DeadLetterGroupPage(page, write_group_cursor(page[-1], order) if len(rows) > limit else None)
 
 
@@ -107,11 +105,14 @@ def _counts(names: Sequence[str]) -> Flow[Mapping[str, Mapping[DeadLetterState, 
     return counts
 
 
-def _newest(query: DeadLetterQuery, fingerprint: str) -> Flow[tuple[str, ...]]:
-    """Return the ids of the letters of a group put last of those that meet a query."""
-    of = source(attrs.evolve(query, fingerprint=fingerprint), *within(query))
-    rows = yield Statement(f"SELECT id FROM {of.sql} ORDER BY letters.number DESC LIMIT {SAMPLES}", of.values)
-    return tuple(letter_id for (letter_id,) in rows)
+def _newest(query: DeadLetterQuery, names: Sequence[str]) -> Flow[Mapping[str, tuple[str, ...]]]:
+    """Return the ids of the letters of each group put last of those that meet a query."""
+    of = source(query, *within(query), Condition(_IS_NAME.format("letters.")))
+    rows = yield Statement(
+        f"SELECT name, ARRAY(SELECT id FROM {of.sql} ORDER BY letters.number DESC LIMIT {SAMPLES}) FROM unnest(%(names)s::text[]) AS name",
+        {**of.values, "names": names},
+    )
+    return {name: tuple(ids) for name, ids in rows}
 
 
 def _group(

@@ -51,6 +51,10 @@ TABLES: Final = (
     *(f"CREATE INDEX letters_{name} ON retrykit.letters (left({name}, 100), number)" for name in COMPARED),
     "CREATE INDEX letters_age ON retrykit.letters (dead_at, number)",
     "CREATE INDEX letters_seen ON retrykit.letters (left(fingerprint, 100), dead_at)",
+    """
+    CREATE INDEX letters_of_campaign ON retrykit.letters (left(campaign_id, 100), left(fingerprint, 100), number)
+        WHERE record IS NOT NULL
+    """,
     "CREATE INDEX letters_waiting ON retrykit.letters (dead_at) WHERE state = 'quarantined'",
     "CREATE INDEX letters_early ON retrykit.letters (dead_at) WHERE record IS NULL",
     f"""
