@@ -53,18 +53,18 @@ _NOTED: Final = "muted, muted_until, owner, note, updated_by, updated_at"
 
 NOTES: Final = Records("letter_notes", "fingerprint", _NOTED, read=_read, write=_write, what="the note of")
 
-_IS_NAME: Final = "left({0}fingerprint, 100) = left(name, 100) AND texteq({0}fingerprint, name)"
+_IS_SOUGHT: Final = "left({0}fingerprint, 100) = left(sought, 100) AND texteq({0}fingerprint, sought)"
 
-_OF_NAME: Final = f"FROM retrykit.letters WHERE {_IS_NAME.format('')}"
+_OF_SOUGHT: Final = f"FROM retrykit.letters WHERE {_IS_SOUGHT.format('')}"
 
-_SEEN: Final = f"SELECT name, (SELECT max(dead_at) {_OF_NAME}) FROM unnest(%(names)s::text[]) AS name"
+_SEEN: Final = f"SELECT sought, (SELECT max(dead_at) {_OF_SOUGHT}) FROM unnest(%(names)s::text[]) AS sought"
 
 _GROUPS: Final = f"""
-    SELECT name, (SELECT min(dead_at) {_OF_NAME}), (SELECT max(dead_at) {_OF_NAME}), last.id, last.state, last.record,
+    SELECT sought, (SELECT min(dead_at) {_OF_SOUGHT}), (SELECT max(dead_at) {_OF_SOUGHT}), last.id, last.state, last.record,
         {NOW}, {", ".join(f"notes.{each}" for each in _NOTED.split(", "))}
-    FROM unnest(%(names)s::text[]) AS name
-        CROSS JOIN LATERAL (SELECT id, state, record {_OF_NAME} ORDER BY number DESC LIMIT 1) AS last
-        LEFT JOIN retrykit.letter_notes AS notes ON notes.fingerprint = name
+    FROM unnest(%(names)s::text[]) AS sought
+        CROSS JOIN LATERAL (SELECT id, state, record {_OF_SOUGHT} ORDER BY number DESC LIMIT 1) AS last
+        LEFT JOIN retrykit.letter_notes AS notes ON notes.fingerprint = sought
 """
 
 
@@ -107,9 +107,9 @@ def _counts(names: Sequence[str]) -> Flow[Mapping[str, Mapping[DeadLetterState, 
 
 def _newest(query: DeadLetterQuery, names: Sequence[str]) -> Flow[Mapping[str, tuple[str, ...]]]:
     """Return the ids of the letters of each group put last of those that meet a query."""
-    of = source(query, *within(query), Condition(_IS_NAME.format("letters.")))
+    of = source(query, *within(query), Condition(_IS_SOUGHT.format("letters.")))
     rows = yield Statement(
-        f"SELECT name, ARRAY(SELECT id FROM {of.sql} ORDER BY letters.number DESC LIMIT {SAMPLES}) FROM unnest(%(names)s::text[]) AS name",
+        f"SELECT sought, ARRAY(SELECT id FROM {of.sql} ORDER BY letters.number DESC LIMIT {SAMPLES}) FROM unnest(%(names)s::text[]) AS sought",
         {**of.values, "names": names},
     )
     return {name: tuple(ids) for name, ids in rows}

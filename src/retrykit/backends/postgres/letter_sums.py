@@ -1,12 +1,13 @@
 """How dead letters are counted without being read. `letter_tables` says what there is.
 
 A query with no condition but a window, or with one field besides that the sums know, is answered by the sums of whole days and hours,
-by what has changed since these were added up, and by the letters of the two hours that the window cuts. Every other one counts the
-letters that it finds by an index.
+by what has changed since these were added up, and by the letters of the two hours that the window cuts. One without a window that has
+other fields is answered by the kinds of letters that meet it. Every other one counts the letters that it finds by an index.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ...stores.dead_letter_query import DeadLetterQuery
@@ -26,6 +27,9 @@ _PAIRS: Final = ", ".join(
     for by in by_fields
 )
 _RUNS: Final = ", ".join(f"({span}::bigint, floor(gone.dead_at::numeric / {span})::bigint)" for span in SPANS)
+_FIELDS: Final = ", ".join(COUNTED)
+_KIND: Final = " || ".join(f"coalesce(length({name}) || ':' || {name}, '-')" for name in COUNTED)
+"""Text that no two kinds have in common."""
 _BUCKETS: Final = f"(0::bigint, 0::bigint), {_RUNS}"
 
 _LOCK: Final = 6_170_402_118
@@ -43,7 +47,11 @@ ADD_UP: Final = f"""
             SELECT spans.span, spans.bucket, min(gone.number), max(gone.number)
             FROM gone CROSS JOIN LATERAL (VALUES {_RUNS}) AS spans (span, bucket) GROUP BY 1, 2
         ON CONFLICT (span, bucket)
-            DO UPDATE SET lowest = least(known.lowest, excluded.lowest), highest = greatest(known.highest, excluded.highest))
+            DO UPDATE SET lowest = least(known.lowest, excluded.lowest), highest = greatest(known.highest, excluded.highest)),
+    kinds AS (
+        INSERT INTO retrykit.letter_kinds AS known (id, {_FIELDS}, total)
+            SELECT md5({_KIND})::uuid, {_FIELDS}, sum(amount) FROM gone GROUP BY {_FIELDS} HAVING sum(amount) <> 0
+        ON CONFLICT (id) DO UPDATE SET total = known.total + excluded.total)
     INSERT INTO retrykit.letter_sums AS sums (span, bucket, field, value, by_field, by_value, total)
         SELECT spans.span, spans.bucket, pairs.field, pairs.value, pairs.by_field, pairs.by_value, sum(gone.amount)
         FROM gone CROSS JOIN LATERAL (VALUES {_BUCKETS}) AS spans (span, bucket)
@@ -56,7 +64,8 @@ ADD_UP: Final = f"""
 """Adds what has changed to the sums, where there is enough of it and nobody else is at it."""
 
 FORGET_EMPTY: Final = f"""
-    WITH runs AS (DELETE FROM retrykit.letter_runs WHERE highest < (SELECT min(number) FROM retrykit.letters))
+    WITH runs AS (DELETE FROM retrykit.letter_runs WHERE highest < (SELECT min(number) FROM retrykit.letters)),
+    kinds AS (DELETE FROM retrykit.letter_kinds WHERE total = 0)
     DELETE FROM retrykit.letter_sums WHERE total = 0 AND (SELECT pg_try_advisory_xact_lock({_LOCK}))
 """
 
@@ -120,6 +129,8 @@ def _counted(query: DeadLetterQuery, by: str, longest: int) -> Condition:
         from that instant on, within one stretch, and have that value.
     """
     start, end = window(query)
+    if not _is_summed(query, by) and _is_of_kinds(query):
+        return _union([_kinds(query, by), _new(query, by, None, None)])
     cut = pieces(start, end, [length for length in _LENGTHS if length <= longest]) if _is_summed(query, by) else []
     summed = [(length, first, before) for length, first, before in cut if length > 1]
     if not summed:
@@ -137,10 +148,28 @@ def _counted(query: DeadLetterQuery, by: str, longest: int) -> Condition:
         edge = between("letters.dead_at", low, high, f"edge{number}")
         of = joined([*conditions(query), *edge])
         parts.append(_letters(Condition(f"retrykit.letters WHERE {of.sql}", of.values), by))
-    return Condition(
-        " UNION ALL ".join(part.sql for part in parts),
-        {name: value for part in parts for name, value in part.values.items()},
+    return _union(parts)
+
+
+def _union(parts: Sequence[Condition]) -> Condition:
+    values = {name: value for part in parts for name, value in part.values.items()}
+    return Condition(" UNION ALL ".join(part.sql for part in parts), values)
+
+
+def _is_of_kinds(query: DeadLetterQuery) -> bool:
+    """Tell whether letters of the same kind meet a query, or none of them does."""
+    return (
+        window(query) == (None, None)
+        and not query.attributes
+        and query.text is None
+        and {*query.conditions()} <= {*COUNTED}
     )
+
+
+def _kinds(query: DeadLetterQuery, by: str) -> Condition:
+    of = joined([equal(f"kinds.{name}", value, f"is_{name}") for name, value in query.conditions().items()])
+    sql = f"SELECT 0::bigint AS at, kinds.{by} AS value, kinds.total AS amount FROM retrykit.letter_kinds AS kinds WHERE {of.sql}"
+    return Condition(sql, of.values)
 
 
 def _letters(of: Condition, by: str) -> Condition:

@@ -10,6 +10,7 @@ Beside the letters stand
 - ``letter_sums``: how many letters have a value in a field, in all and among those with a value in another one (`SUMMED` says which),
   for each hour, for each day and for all time. `letter_sums.add_up` adds the changes to it now and then; whoever reads the sums adds
   the rest to them;
+- ``letter_kinds``: how many letters there are of each combination of values in the fields that they are counted by, kept in the same way;
 - ``letter_runs``: which numbers the letters of an hour and of a day have, kept in the same way, so that a search within a window knows
   where to look;
 - ``letter_notes``: what people noted of a group.
@@ -78,6 +79,11 @@ TABLES: Final = (
     CREATE UNIQUE INDEX letter_sums_row ON retrykit.letter_sums
         (field, by_field, span, (md5(value)::uuid), bucket, (md5(by_value)::uuid))
     """,
+    f"""
+    CREATE TABLE retrykit.letter_kinds (
+        id uuid NOT NULL PRIMARY KEY, {", ".join(f"{name} {_TEXT}" for name in COUNTED)}, total bigint NOT NULL)
+    """,
+    *(f"CREATE INDEX letter_kinds_{name} ON retrykit.letter_kinds (left({name}, 100))" for name in COUNTED),
     """
     CREATE TABLE retrykit.letter_runs (
         span bigint NOT NULL, bucket bigint NOT NULL, lowest bigint NOT NULL, highest bigint NOT NULL, PRIMARY KEY (span, bucket))
