@@ -40,11 +40,13 @@ _TABLES: Final = (
         payload bytea NOT NULL, source {_TEXT} NOT NULL, at bigint NOT NULL, PRIMARY KEY (payload, source))
     """,
     "CREATE INDEX marks_age ON retrykit.marks (at)",
+    # Each look for what is due steps over those taken away since the last vacuum, which by default comes after a fifth of a million.
     f"""
     CREATE TABLE retrykit.retries (
         message_id {_TEXT} NOT NULL, generation bigint NOT NULL, version bigint NOT NULL, due_at bigint NOT NULL,
         ready_at bigint NOT NULL, lease_owner text, token bigint NOT NULL GENERATED ALWAYS AS IDENTITY, body bytea NOT NULL,
         attributes text NOT NULL, PRIMARY KEY (message_id, generation))
+        WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000)
     """,
     "CREATE INDEX retries_ready ON retrykit.retries (ready_at, message_id, generation)",
     f"""
