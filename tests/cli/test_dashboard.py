@@ -57,6 +57,7 @@ def test_dashboard_is_served_until_it_is_told_to_end(post: Post, number: int) ->
         assert found is not None
         status, page = fetch(f"{found[0]}letters?q=campaign:spring")
         assert 200 == status and "2 dead letters" in page and "ada" in page
+        assert f"--url {post.url}" in fetch(f"{found[0]}runbook")[1]
         assert 403 == fetch(found[0], Host="evil.example")[0]
         assert 403 == fetch(found[0], **{"X-Forwarded-For": "127.0.0.1"})[0]
         process.send_signal(number)
@@ -140,7 +141,15 @@ def test_dashboard_at_a_port_that_is_taken_says_so(post: Post) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = post.run("dashboard", "--port", str(taken.getsockname()[1]))
-    assert 2 == result.exit_code and "in use" in result.output
+        said = f"cannot listen at port {taken.getsockname()[1]} of 127.0.0.1: it is in use"
+    assert 2 == result.exit_code and said in result.output
+
+
+def test_dashboard_at_a_name_that_is_not_known_says_so(post: Post, tmp_path: Path) -> None:
+    """Whatever the system says of it."""
+    file = tokens(tmp_path, "operator ada long-enough-for-a-token")
+    result = post.run("dashboard", "--host", "nowhere.invalid", "--token-file", file)
+    assert 2 == result.exit_code and "cannot listen at port 8025 of nowhere.invalid" in result.output
 
 
 def test_backend_that_cannot_be_opened_ends_the_command(post: Post) -> None:

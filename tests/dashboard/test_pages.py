@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +19,7 @@ from tests.capabilities import require
 require("httpx", "jinja2", "starlette")
 
 from retrykit.backends import MemoryBackend
+from retrykit.backends.sqlite import SQLiteBackend
 from retrykit.clock import current_clock
 from retrykit.dashboard import Dashboard, Operator
 from retrykit.dead_letter import PayloadState
@@ -302,8 +306,60 @@ def test_store_that_is_away_gives_a_calm_page_that_recovers(browse: Browse, path
 def _with_stores(stores: Any) -> Dashboard:
     app = Dashboard(MemoryBackend())
     queue = type(app._site.queue)(stores)
-    app._site = attrs.evolve(app._site, backend=stores, queue=queue)
+    app._site = app._changing = attrs.evolve(app._site, backend=stores, queue=queue)
     return app
+
+
+PAUSE = {"kind": "campaign", "name": "spring", "reason": "a broken template", "length": "2h"}
+
+
+def test_form_that_meets_a_store_that_is_away_says_what_to_do_with_it(browse: Browse) -> None:
+    """It does not look again by itself, which would not send the form again."""
+    error: list[Exception] = []
+    stores: Any = as_async(MemoryBackend())
+    stores.circuits = _Away(stores.circuits, error)
+    browser = browse(_with_stores(stores))
+    csrf = browser.csrf()
+    error.append(StoreUnavailableError("the server at db.example.org does not answer"))
+    answer = browser.post("/circuits/pause", {"csrf": csrf, **PAUSE})
+    assert 503 == answer.status_code and "refresh" not in answer.headers
+    assert "Look whether it was done" in answer.text and "looks again by itself" not in answer.text
+
+
+def test_form_with_a_mistake_says_that_nothing_was_changed(browse: Browse) -> None:
+    """And where what was written is."""
+    browser = browse(Dashboard(MemoryBackend()))
+    answer = browser.post("/circuits/pause", {"csrf": browser.csrf(), **PAUSE, "length": "soon"})
+    assert 400 == answer.status_code and "Nothing was changed" in answer.text
+
+
+def test_nobody_who_looks_waits_for_who_waits_to_write(browse: Browse, tmp_path: Any) -> None:
+    """Another process holds the file, and a form waits for it: pages are shown meanwhile."""
+    with closing(SQLiteBackend(tmp_path / "x.db", busy_timeout="40s")) as backend:
+        browser = browse(Dashboard(backend))
+        csrf = browser.csrf()
+        with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+
+            async def both() -> tuple[int, bool, int]:
+                headers = {"origin": browser.address}
+                form = {"csrf": csrf, **PAUSE}
+                writes = asyncio.create_task(browser._client.post("/circuits/pause", data=form, headers=headers))
+                await asyncio.sleep(0.3)
+                shown = (await browser._client.get("/")).status_code
+                waited = not writes.done()
+                other.execute("ROLLBACK")
+                return shown, waited, (await writes).status_code
+
+            assert (200, True, 303) == browser.runner.run(both())
+
+
+def test_commands_that_are_shown_have_the_options_they_were_given(browse: Browse, town: Town) -> None:
+    """What is copied finds the same store."""
+    town.die(1)
+    browser = browse(Dashboard(town.backend, options=" --url sqlite:///mail.db"))
+    assert "retrykit dlq show 'spring-0#1' --url sqlite:///mail.db" in said(browser, "/letter?id=spring-0%231")
+    assert "retrykit dlq watch --url sqlite:///mail.db" in said(browser, "/runbook")
 
 
 def test_fault_of_the_dashboard_is_a_page_that_tells_nothing(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +56,41 @@ def test_redrive_goes_from_plan_to_result(browse: Browse, town: Town) -> None:
     text = text_of(browser.get(answer.headers["location"]).text)
     assert "Done : 12 of 12" in text.replace("Done:", "Done :") and "Sent 12" in text
     assert "template repaired" in text_of(browser.get("/redrives").text)
+
+
+def test_confirmation_says_what_may_be_sent_twice(browse: Browse, town: Town) -> None:
+    """Whoever says that unknown outcomes were not sent reads it once more, and so does whoever looks later."""
+    town.die(1)
+    browser = browser_of(browse, town, run_redrives=False)
+    assert "the provider is asked first" in text_of(confirmed(browser).text)
+    page = confirmed(browser, not_sent="1", patience="1m")
+    assert "You made sure that they were not sent" in text_of(page.text) and "1m with the canary" in text_of(page.text)
+    shown = text_of(browser.get(browser.submit(page, "/plan/start").headers["location"]).text)
+    assert "made sure that they were not sent" in shown and "1m with the canary" in shown
+
+
+def test_redrive_that_is_left_to_others_says_so(browse: Browse, town: Town) -> None:
+    """Where it does not run here, nobody is told that it goes on by itself."""
+    town.die(1)
+    browser = browser_of(browse, town, run_redrives=False)
+    shown = text_of(browser.get(started(browser).headers["location"]).text)
+    assert "This dashboard does not run it" in shown and "when this page is closed" not in shown
+
+
+def test_figures_of_a_redrive_that_was_stopped_say_when_they_were(browse: Browse, town: Town) -> None:
+    """What was on its way then comes to an end without being counted; the letters are found in whatever state they are."""
+    town.die(12)
+    browser = browser_of(browse, town)
+    address = started(browser).headers["location"]
+    browser.wait_for(lambda: town.backend.redrives.jobs()[0].put_back == 3)
+    fields = {"csrf": browser.csrf(), "id": town.backend.redrives.jobs()[0].id, "act": "stop", "why": "enough"}
+    browser.post("/redrive", fields)
+    browser.wait_for(lambda: town.backend.redrives.jobs()[0].lease is None)
+    page = browser.get(address)
+    assert "On their way 3" in text_of(page.text) and "As it was" in text_of(page.text)
+    found = re.search(r'href="(/letters\?q=[^"]*)"', page.text.split("What was asked for")[1])
+    assert found is not None and "state" not in found[1]
+    assert "12 dead letters" in text_of(browser.get(html.unescape(found[1])).text)
 
 
 @pytest.mark.parametrize(

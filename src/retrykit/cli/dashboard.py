@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, aclosing, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ..backends import open_async_backend
+from ..backends import open_async_backend, open_backend
 from ..deadletter import Cipher
 from ..errors import MissingExtraError
-from .backend import there, with_backend
+from .backend import given, there, with_backend
 from .imports import cipher_option
 from .output import Unusable, by_user, usable
 
 if TYPE_CHECKING:
     from ..dashboard import Operator
+    from ..stores import AsyncBackend, Backend
 
 __all__ = ["dashboard"]
 
@@ -75,14 +77,19 @@ def dashboard(
     url = there(url)
 
     async def serve(listener: socket.socket) -> None:
-        backend = open_async_backend(url)
-        try:
+        async with AsyncExitStack() as stack:
+            backend: Backend | AsyncBackend
+            if url.startswith("sqlite:"):  # the dashboard reads it in one thread and writes in another
+                backend = stack.enter_context(closing(open_backend(url)))
+            else:
+                backend = await stack.enter_async_context(aclosing(open_async_backend(url)))
             app = Dashboard(
                 backend,
                 tokens=tokens,
                 local=Operator(by, Role.OPERATOR),
                 read_only=read_only,
                 run_redrives=not detach_redrives,
+                options=given("url"),
                 cipher=cipher,
             )
             shown = f"[{host}]" if ":" in host else host
@@ -92,11 +99,18 @@ def dashboard(
                 app, log_level="warning", access_log=False, proxy_headers=False, server_header=False
             )
             await uvicorn.Server(config).serve(sockets=[listener])
-        finally:
-            await backend.aclose()
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as listener, suppress(KeyboardInterrupt), usable():
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        why = (
+            "it is in use; give another one, or --port 0 for any that is free"
+            if error.errno == errno.EADDRINUSE
+            else error.strerror
+        )
+        raise Unusable(f"the dashboard cannot listen at port {port} of {host}: {why}") from None
+    with listener, suppress(KeyboardInterrupt), usable():
         asyncio.run(serve(listener))
 
 
@@ -116,7 +130,7 @@ def _tokens(file: Path) -> Mapping[str, Operator]:
             continue
         if len(words) != 3 or words[0] not in list(Role) or len(words[2]) < LEAST_TOKEN:
             raise Unusable(
-                f"line {number} of the token file {str(file)!r} is none; allowed is viewer or operator, a name without spaces, and a "
+                f"line {number} of the token file {str(file)!r} cannot be read; allowed is viewer or operator, a name without spaces, and a "
                 f"token of {LEAST_TOKEN} characters and more"
             )
         tokens[words[2]] = Operator(words[1], Role(words[0]))

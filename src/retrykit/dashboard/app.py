@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final, TypeAlias, cast
 
+import attrs
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -94,6 +95,7 @@ class Dashboard:
         local: who they are that come over the loopback interface, where there is neither.
         read_only: whether nobody may change anything.
         run_redrives: whether redrives go on here, in the background; False leaves them to the runners of your services.
+        options: what the commands that pages show end with, such as `` --url sqlite:///mail.db``.
         cipher: opens payloads that were encrypted, for those who put them back. They are never shown.
         clock: where the time comes from; None: the clock in force.
 
@@ -117,6 +119,7 @@ class Dashboard:
         local: Operator = Operator("local", Role.OPERATOR),  # noqa: B008 - frozen
         read_only: bool = False,
         run_redrives: bool = True,
+        options: str = "",
         cipher: Cipher | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -127,19 +130,22 @@ class Dashboard:
             "one with all its stores, such as open_backend(url)",
         )
         has_methods(clock, "clock", "now monotonic sleep sleep_async")
-        stores = (
-            cast("AsyncBackend", backend)
-            if is_async(backend.dead_letters.search)
-            else as_async(cast("Backend", backend))
-        )
+        if is_async(backend.dead_letters.search):
+            stores = changed = cast("AsyncBackend", backend)
+        else:  # calls go one after the other, and nobody who looks is to wait for who waits to write
+            stores, changed = (as_async(cast("Backend", backend)) for _ in range(2))
         self._site = Site(
             backend=stores,
             queue=AsyncDeadLetterQueue(stores, cipher=cipher, clock=clock),
             access=Access(authenticate, tokens, local, clock),
-            running=Running(stores, cipher, clock, run_redrives and not read_only),
+            running=Running(changed, cipher, clock, run_redrives and not read_only),
             figures=Figures(clock),
             read_only=read_only,
+            options=options,
             clock_given=clock,
+        )
+        self._changing = attrs.evolve(
+            self._site, backend=changed, queue=AsyncDeadLetterQueue(changed, cipher=cipher, clock=clock)
         )
         self._searches = Limit(burst=30, rate=3, clock=clock)
         self._tries = Limit(burst=10, rate=0.2, clock=clock)
@@ -205,7 +211,7 @@ class Dashboard:
     async def _answer(self, page: Page, ask: Ask) -> Response:
         """Return a page, or another one that says why not, and what to do."""
         try:
-            return await page(self._site, ask)
+            return await page(self._changing if ask.request.method == "POST" else self._site, ask)
         except RedriveConflictError as error:
             return self._site.page(ask, "conflict.html", 409, said=str(error), redrive_id=error.redrive_id)
         except StoreError as error:
@@ -285,7 +291,9 @@ class Dashboard:
         if not is_form:
             return self._site.bare(request, "sign_in.html", to=wanted, said="")
         if not self._tries.takes(request.client.host if request.client else ""):
-            raise HTTPException(429, "Too many tokens were tried. Wait a minute.", {"retry-after": "60"})
+            raise HTTPException(
+                429, "Too many tokens were tried. There is one more try every five seconds.", {"retry-after": "5"}
+            )
         token = given.get("token", "").strip()
         session = access.signed_in(token)
         if session is None:

@@ -142,9 +142,24 @@ async def redrive(site: Site, ask: Ask) -> Response:
     if job.state is RedriveState.RUNNING:
         site.running.go_on(job.id)
     handled = job.put_back + job.already_sent + job.passed_over
-    ended = job.succeeded + job.failed
     refresh = 3 if job.state is RedriveState.RUNNING else None
-    return site.page(ask, "redrive.html", job=job, handled=handled, ended=ended, refresh=refresh)
+    return site.page(
+        ask,
+        "redrive.html",
+        job=job,
+        handled=handled,
+        refresh=refresh,
+        runs_here=site.running.is_on,
+        letters=_whatever_became_of(job.query),
+    )
+
+
+def _whatever_became_of(query: str) -> str:
+    """Return the query of a redrive for its letters in any state: those that were sent wait no more."""
+    try:
+        return str(attrs.evolve(DeadLetterQuery.parse(query), state=None))
+    except ConfigurationError:
+        return query  # of a newer retrykit
 
 
 async def act(site: Site, ask: Ask) -> Response:

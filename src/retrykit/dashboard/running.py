@@ -36,6 +36,11 @@ class Running:
         self._redriver = AsyncRedriver(backend, poll=0.5, cipher=cipher, clock=clock)
         self._tasks: dict[str, asyncio.Task[object]] = {}
 
+    @property
+    def is_on(self) -> bool:
+        """Whether redrives go on here."""
+        return self._is_on
+
     def go_on(self, redrive_id: str) -> None:
         """Go on with a redrive, unless that is under way."""
         task = self._tasks.get(redrive_id)

@@ -131,6 +131,8 @@ class Site:
     running: Running
     figures: Figures
     read_only: bool
+    options: str
+    """What commands that pages show end with."""
     clock_given: Clock | None
 
     @property
@@ -166,6 +168,7 @@ class Site:
             "operator": None,
             "may_change": False,
             "csrf": "",
+            "is_form": request.method == "POST",
             "here": request.scope["path"].removeprefix(root),
             "refresh": None,
             "q": "",
@@ -175,6 +178,7 @@ class Site:
                 **known,
                 **values,
                 "ago": ago,
+                "as_given": lambda command: f"{command}{self.options}",
                 "asset": digest_of,
                 "counted_ago": counted_ago,
                 "now": now,

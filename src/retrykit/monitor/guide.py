@@ -9,6 +9,7 @@ from typing import Final, cast
 import attrs
 
 from .._steps import Steps, do
+from ..checks import counted
 from ..errors import StoreCorruptError
 from ..failure import BUILT_IN_CLASSES, ErrorGroup
 from ..machines.alert_rules import ErrorClassDominates
@@ -120,7 +121,7 @@ def guide(found: Situation, since: str) -> Sequence[GuideStep]:
         GuideStep(
             "How bad is it?",
             [
-                f"{total:,} messages died since {since}, {found.died_last_day:,} in a day; {found.quarantined:,} wait.",
+                f"{counted(total, 'message')} died since {since}, {found.died_last_day:,} in a day; {found.quarantined:,} wait.",
                 *found.trouble,
                 *(f"alert since {to_iso(each.since)}: {each.title}" for each in found.alerts),
                 *(f"{each.key} is paused by {each.by}: {each.reason}" for each in found.pauses),
@@ -132,7 +133,7 @@ def guide(found: Situation, since: str) -> Sequence[GuideStep]:
             "Is it the provider, the data, or code that was deployed?",
             [_share(name, count, total) for name, count in classes]
             + [f"provider {name}: {count:,} of {total:,}" for name, count in providers]
-            or ["nothing died"],
+            or ["nothing died in this time" + (": look further back, such as since 1d" if found.quarantined else "")],
             [f"retrykit dlq top since:{since}", f"retrykit dlq groups since:{since}"],
         ),
         GuideStep(

@@ -33,6 +33,8 @@ function offerCopies(root) {
   }
 }
 
+let seen = new Date();
+
 async function follow(live) {
   let wait = 1000 * Number(live.dataset.live);
   let page = null;
@@ -44,9 +46,17 @@ async function follow(live) {
   if (now) {
     if (!now.dataset.live) { location.reload(); return; } // it has come to an end: other forms, another history
     localise(now);
+    seen = new Date();
     live.replaceChildren(...now.childNodes);
   } else {
     wait = Math.max(wait, 5000);
+    if (!live.querySelector(".stale")) {
+      const note = document.createElement("p");
+      note.className = "warning stale";
+      note.setAttribute("role", "status");
+      note.textContent = `The dashboard does not answer, or asks you to sign in again. These figures are of ${inZone(seen)}.`;
+      live.prepend(note);
+    }
   }
   setTimeout(follow, wait, live);
 }
