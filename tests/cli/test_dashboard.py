@@ -152,6 +152,19 @@ def test_dashboard_at_a_name_that_is_not_known_says_so(post: Post, tmp_path: Pat
     assert 2 == result.exit_code and "cannot listen at port 8025 of nowhere.invalid" in result.output
 
 
+def test_file_of_an_earlier_version_is_not_changed_by_looking(post: Post) -> None:
+    """Services of the version before might refuse it afterwards."""
+    import sqlite3
+
+    post.file.unlink()
+    with closing(sqlite3.connect(post.file)) as db:
+        db.executescript((Path(__file__).parents[1] / "stores" / "sqlite_version_5.sql").read_text(encoding="utf-8"))
+    before = post.file.read_bytes()
+    result = post.run("dashboard", "--port", "0", "--read-only")
+    assert 2 == result.exit_code and "of version 5" in result.output and "retrykit migrate" in result.output
+    assert before == post.file.read_bytes()
+
+
 def test_backend_that_cannot_be_opened_ends_the_command(post: Post) -> None:
     """A file of a version that is not known yet is told, not served."""
     backend = SQLiteBackend(post.file)

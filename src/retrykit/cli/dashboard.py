@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..backends import open_async_backend, open_backend
+from ..backends.migrations import planned
 from ..deadletter import Cipher
 from ..errors import MissingExtraError
 from .backend import given, there, with_backend
@@ -75,6 +76,14 @@ def dashboard(
     if tokens is None and not is_loopback(host):
         raise click.UsageError(f"--host {host} is open to other machines; say with --token-file who may sign in")
     url = there(url)
+    if read_only and url.startswith("sqlite:"):
+        with usable():
+            tables = planned(url)
+        if tables.statements:
+            raise Unusable(
+                f"the tables are of version {tables.found}, and to open the file would bring them to version {tables.version}; "
+                "with --read-only nothing is changed: run retrykit migrate first"
+            )
 
     async def serve(listener: socket.socket) -> None:
         async with AsyncExitStack() as stack:

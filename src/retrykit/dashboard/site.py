@@ -161,6 +161,9 @@ class Site:
         def ago(instant: datetime | None) -> str:
             return "" if instant is None else f"{short(max(0, round((now - instant).total_seconds())))} ago"
 
+        def as_given(command: str) -> str:
+            return f"{command}{self.options}"
+
         def counted_ago(instant: datetime) -> str:
             return f", counted {ago(instant)}" if now - instant >= timedelta(seconds=1) else ""
 
@@ -178,7 +181,7 @@ class Site:
                 **known,
                 **values,
                 "ago": ago,
-                "as_given": lambda command: f"{command}{self.options}",
+                "as_given": as_given,
                 "asset": digest_of,
                 "counted_ago": counted_ago,
                 "now": now,
