@@ -4,7 +4,8 @@ Beside the letters stand
 
 - a column for each field that a query compares, with an index in the order of putting, and the message's attributes: as JSONB, and in a
   table of their own that is indexed in that order as well. An index holds the first 100 characters of a text, since no entry may be
-  longer than a third of a page. None of them is partial: of one that is the planner does not know how many letters have a value;
+  longer than a third of a page. None of them is partial: of one that is the planner does not know how many letters have a value. One
+  more, of two fields, is for the groups of a campaign;
 - ``letter_changes``: what came and went since it was last added up. A trigger appends to it in the transaction of the letter, whoever
   writes it; nobody waits for anybody there, as all would for a row that counts;
 - ``letter_sums``: how many letters have a value in a field, in all and among those with a value in another one (`SUMMED` says which),
@@ -60,8 +61,9 @@ TABLES: Final = (
     "CREATE INDEX letters_early ON retrykit.letters (dead_at) WHERE record IS NULL",
     f"""
     CREATE TABLE retrykit.letter_attributes (
-        number bigint NOT NULL, name {_TEXT} NOT NULL, value {_TEXT} NOT NULL, PRIMARY KEY (number, name))
+        number bigint NOT NULL, name {_TEXT} NOT NULL, value {_TEXT} NOT NULL)
     """,
+    "CREATE INDEX letter_attributes_number ON retrykit.letter_attributes (number)",
     """
     CREATE INDEX letter_attributes_value ON retrykit.letter_attributes (left(name, 100), left(value, 100), number)
     """,

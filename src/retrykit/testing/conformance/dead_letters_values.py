@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -96,6 +98,22 @@ class DeadLetterValues(StoreSuite[DeadLetterStore]):
         for field in TEXT_FACETS:
             top = store.top(field, limit=len(TEXTS) + 1)
             assert sorted(map(escaped, TEXTS)) == sorted(escaped(value) for value, _ in top)
+
+    def test_text_too_long_for_an_index_is_kept_and_found(self, store: DeadLetterStore) -> None:
+        """Wherever one may stand, also as the name of an attribute, and it is told from one that differs at its end."""
+        long = "".join(
+            hashlib.sha256(f"{number}".encode()).hexdigest() for number in range(400)
+        )  # nothing makes it shorter
+        texts = {f"{number}": f"{long}{number}" for number in range(2)}
+        for message_id, text in texts.items():
+            assert _with_text(message_id, text) == store.put(_with_text(message_id, text))
+        for message_id, text in texts.items():
+            for query in (
+                *(query_of(**{field: text}) for field in TEXT_FACETS),
+                DeadLetterQuery(attributes={text: text}),
+            ):
+                assert [message_id] == [each.message_id for each in store.search(query).letters]
+        assert store.purge(letter().dead_lettered_at + timedelta(days=1)) == 2
 
     @pytest.mark.parametrize("body", [b"", b"\0", b"a\0b", b'{"a": "\\u0000"}', "ü\0".encode(), b"\xff\0\xfe", b"\r\n"])
     def test_payload_comes_back_byte_for_byte(self, store: DeadLetterStore, body: bytes) -> None:
