@@ -33,8 +33,6 @@ def _write(letter: DeadLetter) -> Mapping[str, object]:
 
 LETTERS: Final = Records("letters", "id", "state, record", read=_read, write=_write, what="the dead letter")
 
-_PAIR: Final = ("name", "value")
-
 _COLUMNS: Final = ("id", "dead_at", *COMPARED, "attributes", "said", "record")
 
 PUT: Final = f"""
@@ -89,13 +87,11 @@ def source(query: DeadLetterQuery, *more: Condition) -> Condition:
     An attribute is joined: by its index the letters come in the order of putting as well.
     """
     tables, found = ["retrykit.letters"], conditions(query)
-    for number, attribute in enumerate(query.attributes.items()):
+    for number, (name, value) in enumerate(query.attributes.items()):
         held = f"attribute{number}"
         tables.append(f"retrykit.letter_attributes AS {held}")
         found.append(Condition(f"{held}.number = letters.number"))
-        found += [
-            equal(f"{held}.{column}", each, f"{held}_{column}") for column, each in zip(_PAIR, attribute, strict=True)
-        ]
+        found += [equal(f"{held}.name", name, f"{held}_name"), equal(f"{held}.value", value, f"{held}_value")]
     if query.text is not None:
         wanted = text(query.text.casefold())
         for each in "\\%_":

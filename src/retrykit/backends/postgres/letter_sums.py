@@ -64,9 +64,12 @@ ADD_UP: Final = f"""
 """Adds what has changed to the sums, where there is enough of it and nobody else is at it."""
 
 FORGET_EMPTY: Final = f"""
-    WITH runs AS (DELETE FROM retrykit.letter_runs WHERE highest < (SELECT min(number) FROM retrykit.letters)),
-    kinds AS (DELETE FROM retrykit.letter_kinds WHERE total = 0)
-    DELETE FROM retrykit.letter_sums WHERE total = 0 AND (SELECT pg_try_advisory_xact_lock({_LOCK}))
+    WITH mine AS MATERIALIZED (SELECT pg_try_advisory_xact_lock({_LOCK}) AS held),
+    runs AS (
+        DELETE FROM retrykit.letter_runs
+            WHERE (SELECT held FROM mine) AND highest < (SELECT min(number) FROM retrykit.letters)),
+    kinds AS (DELETE FROM retrykit.letter_kinds WHERE (SELECT held FROM mine) AND total = 0)
+    DELETE FROM retrykit.letter_sums WHERE (SELECT held FROM mine) AND total = 0
 """
 
 
@@ -129,9 +132,10 @@ def _counted(query: DeadLetterQuery, by: str, longest: int) -> Condition:
         from that instant on, within one stretch, and have that value.
     """
     start, end = window(query)
-    if not _is_summed(query, by) and _is_of_kinds(query):
-        return _union([_kinds(query, by), _new(query, by, None, None)])
-    cut = pieces(start, end, [length for length in _LENGTHS if length <= longest]) if _is_summed(query, by) else []
+    if not _is_summed(query, by):
+        is_of_kinds = _is_of_kinds(query)
+        return _union([_kinds(query, by), _new(query, by, None, None)]) if is_of_kinds else _letters(source(query), by)
+    cut = pieces(start, end, [length for length in _LENGTHS if length <= longest])
     summed = [(length, first, before) for length, first, before in cut if length > 1]
     if not summed:
         return _letters(source(query), by)

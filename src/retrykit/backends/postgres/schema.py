@@ -40,7 +40,7 @@ _TABLES: Final = (
         payload bytea NOT NULL, source {_TEXT} NOT NULL, at bigint NOT NULL, PRIMARY KEY (payload, source))
     """,
     "CREATE INDEX marks_age ON retrykit.marks (at)",
-    # Each look for what is due steps over those taken away since the last vacuum, which by default comes after a fifth of a million.
+    # Each look for what is due steps over those taken away since the last vacuum, which by default comes when a fifth has gone.
     f"""
     CREATE TABLE retrykit.retries (
         message_id {_TEXT} NOT NULL, generation bigint NOT NULL, version bigint NOT NULL, due_at bigint NOT NULL,
