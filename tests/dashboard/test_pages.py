@@ -390,44 +390,44 @@ def test_redrive_of_another_runner_is_left_to_it(browse: Browse, town: Town) -> 
     assert known is not None and known.lease is not None and "runner-of-a-service" == known.lease.owner
 
 
+def counting(monkeypatch: pytest.MonkeyPatch, clock: ManualClock, store: Any, name: str, takes: str) -> list[object]:
+    """Let a call of a store take so long, and return what grows by one with each call."""
+    call, calls = getattr(store, name), list[object]()
+
+    async def count() -> object:
+        calls.append(clock.advance(takes))
+        return await call()
+
+    monkeypatch.setattr(store, name, count)
+    return calls
+
+
 def test_what_takes_long_to_count_is_counted_again_after_fifty_times_as_long(
     town: Town, browse: Browse, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a log of ten million is not walked for everybody who looks. Pages say how old the figure is."""
     town.die(1)
-    backend, asked = as_async(town.backend), []
-    counts = backend.deliveries.counts
-
-    async def count_slowly() -> object:
-        asked.append(clock.advance("0.5s"))
-        return await counts()
-
-    monkeypatch.setattr(backend.deliveries, "counts", count_slowly)
+    backend = as_async(town.backend)
+    calls = counting(monkeypatch, clock, backend.deliveries, "counts", "0.5s")
     browser = browse(Dashboard(backend, clock=clock))
     pages = [said(browser, "/")]
     clock.advance("24.9s")
     pages += [said(browser, "/"), said(browser, "/deliveries")]
     found = [re.findall("[bB]y status(?:, counted .*? ago)?", page) for page in pages]
     assert [["by status"], ["by status, counted 25s ago"], ["By status, counted 25s ago"]] == found
-    assert len(asked) == 1
+    assert len(calls) == 1
     clock.advance("0.1s")
     assert "counted" not in said(browser, "/")
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
 def test_what_is_counted_quickly_is_counted_for_each_page(
     town: Town, browse: Browse, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What somebody has done is seen at once."""
-    backend, asked = as_async(town.backend), []
-    stats = backend.retries.stats
-
-    async def count_quickly() -> object:
-        asked.append(clock.advance("0.02s"))
-        return await stats()
-
-    monkeypatch.setattr(backend.retries, "stats", count_quickly)
+    backend = as_async(town.backend)
+    calls = counting(monkeypatch, clock, backend.retries, "stats", "0.02s")
     browser = browse(Dashboard(backend, clock=clock))
     for _ in range(3):
         browser.get("/")
-    assert len(asked) == 3
+    assert len(calls) == 3

@@ -75,6 +75,8 @@ def test_redrive_that_is_left_to_others_says_so(browse: Browse, town: Town) -> N
     browser = browser_of(browse, town, run_redrives=False)
     shown = text_of(browser.get(started(browser).headers["location"]).text)
     assert "This dashboard does not run it" in shown and "when this page is closed" not in shown
+    (job,) = town.backend.redrives.jobs()
+    assert f"retrykit dlq redrives {job.id} --run" in shown
 
 
 def test_figures_of_a_redrive_that_was_stopped_say_when_they_were(browse: Browse, town: Town) -> None:

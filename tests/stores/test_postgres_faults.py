@@ -15,6 +15,7 @@ import sys
 import threading
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import psycopg_pool
@@ -587,9 +588,11 @@ def test_more_tasks_than_connections_wait_for_their_turn(schema):
     assert drive_asyncio(main) == {Claimed}
 
 
+ROOT = Path(__file__).parents[2]
 ASK_AND_DIE = """
 import os, signal, psycopg
-db = psycopg.connect({!r} + f" application_name=tests-{{os.getpid()}}", autocommit=True)
+from tests.servers import postgres
+db = psycopg.connect(postgres.dsn(), autocommit=True)
 db.pgconn.send_query(b"SELECT pg_sleep(0.3); CREATE TABLE {} (n int)")
 db.pgconn.flush()
 os.kill(os.getpid(), signal.SIGKILL)
@@ -601,7 +604,7 @@ def test_what_a_killed_process_had_asked_for_is_waited_for():
     with postgres.pool().connection() as db:
         name = "asked_and_died"
         db.execute(f"DROP TABLE IF EXISTS {name}".encode())
-        process = subprocess.Popen([sys.executable, "-c", ASK_AND_DIE.format(postgres.dsn(), name)])
+        process = subprocess.Popen([sys.executable, "-c", ASK_AND_DIE.format(name)], cwd=ROOT)
         assert process.wait() == -signal.SIGKILL
         before = db.execute("SELECT to_regclass(%s)", [name]).fetchone()
         postgres.wait_for_killed(process.pid)

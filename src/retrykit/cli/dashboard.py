@@ -76,7 +76,8 @@ def dashboard(
     if tokens is None and not is_loopback(host):
         raise click.UsageError(f"--host {host} is open to other machines; say with --token-file who may sign in")
     url = there(url)
-    if read_only and url.startswith("sqlite:"):
+    is_file = url.startswith("sqlite:")
+    if read_only and is_file:
         with usable():
             tables = planned(url)
         if tables.statements:
@@ -88,7 +89,7 @@ def dashboard(
     async def serve(listener: socket.socket) -> None:
         async with AsyncExitStack() as stack:
             backend: Backend | AsyncBackend
-            if url.startswith("sqlite:"):  # the dashboard reads it in one thread and writes in another
+            if is_file:  # the dashboard reads it in one thread and writes in another
                 backend = stack.enter_context(closing(open_backend(url)))
             else:
                 backend = await stack.enter_async_context(aclosing(open_async_backend(url)))

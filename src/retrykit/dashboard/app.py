@@ -89,7 +89,8 @@ class Dashboard:
     a proxy.
 
     Args:
-        backend: where the stores are, of either colour. Who made it closes it.
+        backend: where the stores are, of either colour. Who made it closes it. Give a SQLite one as it is, not as its asynchronous twin,
+            which makes one call at a time: who looks would wait for who waits to write.
         authenticate: says who sends a request, an `Operator` or None; may be a coroutine function.
         tokens: who has which token of 16 characters and more; people sign in with theirs on a page.
         local: who they are that come over the loopback interface, where there is neither.
@@ -131,21 +132,21 @@ class Dashboard:
         )
         has_methods(clock, "clock", "now monotonic sleep sleep_async")
         if is_async(backend.dead_letters.search):
-            stores = changed = cast("AsyncBackend", backend)
+            read = written = cast("AsyncBackend", backend)
         else:  # calls go one after the other, and nobody who looks is to wait for who waits to write
-            stores, changed = (as_async(cast("Backend", backend)) for _ in range(2))
+            read, written = (as_async(cast("Backend", backend)) for _ in range(2))
         self._site = Site(
-            backend=stores,
-            queue=AsyncDeadLetterQueue(stores, cipher=cipher, clock=clock),
+            backend=read,
+            queue=AsyncDeadLetterQueue(read, cipher=cipher, clock=clock),
             access=Access(authenticate, tokens, local, clock),
-            running=Running(changed, cipher, clock, run_redrives and not read_only),
+            running=Running(written, cipher, clock, run_redrives and not read_only),
             figures=Figures(clock),
             read_only=read_only,
             options=options,
             clock_given=clock,
         )
         self._changing = attrs.evolve(
-            self._site, backend=changed, queue=AsyncDeadLetterQueue(changed, cipher=cipher, clock=clock)
+            self._site, backend=written, queue=AsyncDeadLetterQueue(written, cipher=cipher, clock=clock)
         )
         self._searches = Limit(burst=30, rate=3, clock=clock)
         self._tries = Limit(burst=10, rate=0.2, clock=clock)
