@@ -186,8 +186,8 @@ def fill_letters(backend: PostgresBackend, db: psycopg.Connection[Any], total: i
                 put, [put_values(letters.draw(number)) for number in range(start, min(start + 10_000, total))]
             )
             cursor.execute(add_up, {"least": 1, "limit": 20_000})
-    db.execute(f"VACUUM ANALYZE {SCHEMA}.letters")
-    db.execute(f"VACUUM ANALYZE {SCHEMA}.letter_sums")
+    for table in ("letters", "letter_attributes", "letter_sums", "letter_kinds"):
+        db.execute(f"VACUUM ANALYZE {SCHEMA}.{table}")
     ((size,),) = db.execute(f"SELECT pg_total_relation_size('{SCHEMA}.letters')").fetchall()
     print(f"\nfilled with {total:,} letters in {time.monotonic() - began:.0f} s, {size / total:,.0f} bytes each")
     return letters
